@@ -32,7 +32,7 @@ from chronolake_metastore.iceberg import (
 )
 from chronolake_metastore.iceberg.catalog import Catalog, LoadedTable
 from chronolake_metastore.iceberg.folders import MetadataFolder
-from chronolake_metastore.workers.iceberg_folders import IcebergFolders
+from chronolake_metastore.workers.iceberg_folders import IcebergFolder, IcebergFolders
 from chronolake_model.backoff import Backoff
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType
@@ -334,6 +334,38 @@ def test_the_header_of_a_list_is_decompressed_up_to_a_limit(monkeypatch: pytest.
         manifests.index_of(bomb)
 
 
+def test_an_index_that_is_nested_too_deeply_is_damaged() -> None:
+    nested = b'{"unknown":' + b"[" * 5_000 + b"]" * 5_000 + b"}"
+    assert chunks.index_of(manifests.write_list([], "folder", 1, None, nested)) is None
+
+
+def test_a_folder_that_failed_is_opened_again(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.reopened", tmp_path / "reopened")
+    monkeypatch.setattr(served, "BACKOFF", Backoff(first_seconds=0.0, max_seconds=0.0))
+    opened: list[str] = []
+    open_folder = IcebergFolders.open
+
+    async def recorded(folders: IcebergFolders, table: Table) -> MetadataFolder:
+        opened.append(table.name)
+        return await open_folder(folders, table)
+
+    monkeypatch.setattr(IcebergFolders, "open", recorded)
+
+    async def fail(_folder: IcebergFolder, _stages: object) -> None:
+        raise errors.ConfigurationError("the bucket does not answer")
+
+    async def use(catalog: Catalog) -> LoadedTable:
+        with monkeypatch.context() as patch, pytest.raises(errors.ConfigurationError):
+            patch.setattr(IcebergFolder, "create", fail)
+            await catalog.load(TESTER, table.name)
+        return await catalog.load(TESTER, table.name)
+
+    assert with_catalog(shared_dsn, use).metadata["table-uuid"] == str(table.definition.table_id)
+    assert opened == [table.name] * 2
+
+
 @pytest.mark.parametrize("damaged", [b"\xff" * 100, avro.long(2**40) + b"\0" * 100], ids=["number", "fields"])
 def test_the_numbers_in_the_header_of_an_avro_file_are_bounded(damaged: bytes) -> None:
     with pytest.raises(ValueError, match="damaged"):
@@ -371,6 +403,7 @@ def test_a_snapshot_in_stored_metadata_is_taken_as_it_is() -> None:
         {"schema-id": None},
         {"sequence-number": -1},
         {"timestamp-ms": 2**70},
+        {"parent-snapshot-id": 2**70},
     ],
 )
 def test_a_snapshot_in_stored_metadata_with_a_damaged_field_is_not_taken(damage: dict[str, Any]) -> None:

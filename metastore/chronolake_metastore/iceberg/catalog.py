@@ -266,22 +266,23 @@ class Catalog:
         the table before, and for another server that makes a snapshot from one that has just expired.
         """
         for table_id, known in list(self._tables.items()):
-            if known.folder is None:
+            folder = known.folder
+            if folder is None or time.monotonic() < known.paused_until:
                 continue
             try:
                 ctx = msgspec.structs.replace(ctx, table_id=table_id)
                 _, version = await self._service.read(ctx, queries.find, known.name)
                 now = version, "" if known.loaded is None else known.loaded.location
                 served = now[1].rpartition("/")[2]
-                if served and await known.folder.read(served, 0) is None:
+                if served and await folder.read(served, 0) is None:
                     # A server that shows fewer snapshots may have removed it. The next build writes it again.
                     known.version, known.found = -1, None
                 if known.expired == now and not known.unneeded:
                     continue
                 found = await self._service.read(ctx, queries.states, known.name, STATES_MAX)
-                unneeded = await expiry.find_unneeded(known.folder, found, served)
+                unneeded = await expiry.find_unneeded(folder, found, served)
                 if gone := sorted(unneeded & known.unneeded):
-                    await known.folder.remove(gone)
+                    await folder.remove(gone)
                 known.unneeded, known.expired = unneeded - set(gone), now
                 known.measure()
             except errors.NotFound:
@@ -323,9 +324,11 @@ class Catalog:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
-        if not task.cancelled():
-            # It counts as seen: the next request fails alike.
-            task.exception()
+        # The requests that began it may have ended.
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            _log.warning(
+                "a table could not be made for Iceberg", reason=str(failure), kind=type(failure).__name__
+            )
 
     async def _make_newest(self, ctx: Context, known: _Known) -> None:
         async with known.lock:
@@ -344,8 +347,9 @@ class Catalog:
                 await self._folder(known, table)
             async with self._builds_of(known.storage), self._builds:
                 await self._load(ctx, known, older_seconds)
-            known.failures = 0
+            known.failures, known.paused_until = 0, 0.0
         except AmbiguousName:
+            known.failures = 0
             # Its snapshots are written, and the next request does not make them again.
             known.loaded = None
             raise
@@ -354,6 +358,8 @@ class Catalog:
             known.made, known.loaded = MadeSnapshots(), None
             if isinstance(exc, errors.ConfigurationError):
                 known.back_off(str(exc))
+                # The next try opens it again, outside of the places for builds.
+                known.folder = None
             raise
         finally:
             known.measure()
@@ -417,7 +423,10 @@ class Catalog:
 
 def storage_of(table: Table) -> Storage:
     """The storage of a table."""
-    location = base_paths.parse(table.definition.base_path)
+    try:
+        location = base_paths.parse(table.definition.base_path)
+    except ValueError:  # An earlier release accepted it; the table cannot be opened.
+        return "", table.definition.base_path, ""
     endpoint = options_of(table.definition.properties).get("endpoint_override", "")
     return location.kind, location.bucket, endpoint
 

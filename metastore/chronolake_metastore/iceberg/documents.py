@@ -30,6 +30,7 @@ WITHOUT_IDS: Final = "chronolake.schema-versions-without-field-ids"
 _SERVICES: Final = frozenset({Operation.CLUSTER, Operation.COMPACT, Operation.LOG_COMPACT})
 
 
+_ID_MAX: Final = 2**63 - 1
 _VERSIONS: Final = re.compile(r"([0-9]{1,10}(,[0-9]{1,10})*)?", re.ASCII)
 
 
@@ -49,6 +50,10 @@ class _StoredSnapshot(msgspec.Struct, rename="kebab", kw_only=True):
         """Whether the fields that ``metadata`` uses have values that a server has made."""
         id_ = self.snapshot_id
         is_derived = (self.sequence_number, self.timestamp_ms) == (id_, milliseconds(Micros(id_)))
+        parent = self.parent_snapshot_id
+        # The oldest one of a cleaned table is its own parent.
+        if not isinstance(parent, msgspec.UnsetType) and not 0 <= parent <= id_ <= _ID_MAX:
+            return False
         return is_derived and _VERSIONS.fullmatch(self.summary.get(WITHOUT_IDS, "")) is not None
 
 

@@ -21,7 +21,15 @@ INDEX: Final = "chronolake.chunks"
 """The field in the header of a manifest list from which the next list is made. Readers ignore it."""
 ENTRIES: Final = "chronolake.entries"
 """The field in the header of a manifest that says where its entries are."""
-DAMAGED: Final = (ValueError, LookupError, EOFError, zlib.error, msgspec.DecodeError)
+DAMAGED: Final = (
+    ValueError,
+    LookupError,
+    EOFError,
+    OverflowError,
+    RecursionError,
+    zlib.error,
+    msgspec.DecodeError,
+)
 """Exceptions that a damaged file raises."""
 _Size = Annotated[int, msgspec.Meta(ge=0)]
 KEPT_MAX: Final = 50_000
