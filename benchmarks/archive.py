@@ -89,7 +89,7 @@ def main() -> None:
     rows = itertools.chain(
         _measure(dsn),
         _measure_archive(dsn),
-        archiving.measure(dsn),
+        archiving.measure(running.postgres()),  # The archive of the other has gone.
         archived_instants.measure(dsn),
         archived_instants.measure_keys(archived_instants.KEYS),
     )

@@ -29,6 +29,7 @@ P99_TIMES_MAX = 1.5
 def measure(dsn: str) -> Iterator[Row]:
     """Write instants, then measure writers alone, and beside an archiver that rests, of lowest priority."""
     with running.server(dsn) as client:
+        client.post("/v1/namespaces", json={"name": "bench"}).raise_for_status()
         running.make_table(client, "bench.archiving0", tick="1us")
         instants = 0
         while instants < ARCHIVED:
