@@ -120,7 +120,7 @@ class RowsScanner:
         return self.to_table().take(indices)
 
     def count_rows(self) -> int:
-        """The number of rows, of which one column is read and those of the filter."""
+        """The number of rows."""
         return sum(map(len, RowsScanner(self._rows, self._names[:1], self._filter)._tables()))
 
     def _tables(self) -> Iterator[pa.Table]:

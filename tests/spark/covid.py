@@ -164,7 +164,7 @@ def load(
 
 
 def check(loaded: LoadedTable, url: str, data: Path, temporary: Path, step: int = 1) -> None:
-    """Each state and each change are those of the data, whoever reads them.
+    """Each state and each change are those of the data, for every reader.
 
     Spark, the client's rows, and readers of Iceberg read each ``step``-th; hudi-rs and executors read all.
     """

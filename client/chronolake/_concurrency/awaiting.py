@@ -80,9 +80,6 @@ class _Blocking:
         return _Blocking(answer, self._loop) if is_of_client else answer
 
     def _result(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        if asyncio._get_running_loop() is self._loop:
-            coroutine.close()
-            raise RuntimeError("the event loop cannot wait for itself: do this work in a thread")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 

@@ -1,7 +1,7 @@
 """Blocks of whole records of CSV and JSON files, in memory of Arrow, which threads of Python parse.
 
-Arrow is given no stream of Python. Its own threads would call the stream after its reader was dropped: that
-aborts a process that ends, and waits forever for a thread that waits for them.
+Arrow is given no stream of Python: its own threads would go on reading it after its reader was dropped, which
+aborts a process that ends meanwhile.
 """
 
 from __future__ import annotations

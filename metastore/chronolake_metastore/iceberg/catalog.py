@@ -292,12 +292,12 @@ class Catalog:
                 _log.warning("metadata for Iceberg could not expire", table=known.name, reason=str(exc))
 
     def _known(self, table: Table) -> _Known:
-        table_id = table.table_id
+        table_id, storage = table.table_id, storage_of(table)
         known = self._tables.get(table_id)
         if known is None:
-            known = _Known(table_id, table.name, storage_of(table), asyncio.Lock(), time.monotonic())
+            known = _Known(table_id, table.name, storage, asyncio.Lock(), time.monotonic())
             self._tables[table_id] = known
-        known.name, known.storage = table.name, storage_of(table)
+        known.name, known.storage = table.name, storage
         self._tables.move_to_end(table_id)
         self._forget()
         return known
@@ -317,7 +317,7 @@ class Catalog:
             of_storage = sum(storage == known.storage for storage in self._running.values())
             if len(self._running) >= WAITING_MAX or of_storage >= WAITING_OF_STORAGE_MAX:
                 raise NotReady(known.name)
-            known.building = asyncio.create_task(self._make_newest(ctx, known))
+            known.building = asyncio.create_task(self._make_newest(ctx, known), name=known.name)
             self._running[known.building] = known.storage
             known.building.add_done_callback(self._ended)
         return known.building
@@ -327,7 +327,10 @@ class Catalog:
         # The requests that began it may have ended.
         if not task.cancelled() and (failure := task.exception()) is not None:
             _log.warning(
-                "a table could not be made for Iceberg", reason=str(failure), kind=type(failure).__name__
+                "the newest snapshot for Iceberg could not be made",
+                table=task.get_name(),
+                reason=str(failure),
+                kind=type(failure).__name__,
             )
 
     async def _make_newest(self, ctx: Context, known: _Known) -> None:
