@@ -74,7 +74,7 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
             streaming.TaskWriter,
             streaming.Limits,
             streaming.Written,
-            chronolake_spark.StreamFiles,
+            streaming.StreamFiles,
             streaming.TaskFiles,
             streaming.Flushed,
         ),

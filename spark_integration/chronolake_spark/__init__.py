@@ -26,14 +26,12 @@ if TYPE_CHECKING:
     from chronolake_spark.sql.pyspark_methods import install, session
     from chronolake_spark.sql.views import views
     from chronolake_spark.stream.batch_writer import BatchWriter, writer
-    from chronolake_spark.stream.task_files import StreamFiles
     from chronolake_spark.tables import SparkTable, table
 
 __all__ = [
     "BatchWriter",
     "RowCounts",
     "SparkTable",
-    "StreamFiles",
     "create_table",
     "install",
     "row_counts",
@@ -48,7 +46,6 @@ _MODULE_OF = {
     "BatchWriter": "chronolake_spark.stream.batch_writer",
     "RowCounts": "chronolake.writing.counts",
     "SparkTable": "chronolake_spark.tables",
-    "StreamFiles": "chronolake_spark.stream.task_files",
     "create_table": "chronolake_spark.creating",
     "install": "chronolake_spark.sql.pyspark_methods",
     "row_counts": "chronolake.writing.counts",

@@ -44,10 +44,26 @@ def test_the_sample_tables_have_rows_and_a_history(client: chronolake.Client, tm
     assert states.count(chronolake.State.ROLLED_BACK) == 2
     assert [version.change for version in orders.record_history(60)] == ["insert", "update"]
     assert len(orders.to_arrow()) == 525
-    assert [len(slice.log_files) for slice in stock.snapshot().slices] == [2]
     assert (len(stock.to_arrow()), orders.check().findings) == (20, [])
     quickstart.make_tables(client, tmp_path)
     assert len(list(orders.instants())) == len(states) + 2
+
+
+def test_a_stream_has_made_the_newest_commits_of_the_merge_on_read_table(
+    client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quickstart, "COMMITS", 1)
+    quickstart.make_tables(client, tmp_path)
+    stock = client.table(quickstart.STOCK)
+    [stream] = stock.streams()
+    commits = [instant for instant in stock.instants() if instant.stream is not None]
+    log_files = quickstart.UPSERTS - 1 + quickstart.CHECKPOINTS
+
+    assert (stream.is_open, stream.acknowledged_checkpoint) == (False, quickstart.CHECKPOINTS)
+    assert [commit.stream.checkpoint for commit in commits if commit.stream] == [-1, 1, 2]
+    assert [len(slice.log_files) for slice in stock.snapshot().slices] == [log_files]
+    assert [version.writer for version in stock.record_history("article 3")][-1] == "a streaming job"
+    assert stock.check().findings == []
 
 
 def test_tables_of_an_interrupted_run_are_made_again(
@@ -78,9 +94,12 @@ def test_a_server_that_ends_by_itself_is_a_failure_and_the_hints_show_rows(
     monkeypatch.setattr(quickstart, "COMMITS", 2)
     ended = cli("quickstart", "--folder", str(tmp_path), "--port", str(free_port()))
     hint = re.search(r"head quickstart.orders --as-of (\S+)", ended.out)
+    range_ = re.search(r"diff quickstart.stock (\S+) latest", ended.out)
     assert hint is not None
+    assert range_ is not None
     assert (ended.code, "exit code 3" in ended.err) == (1, True)
     assert len(client.table(quickstart.ORDERS).to_arrow(hint[1])) == 50
+    assert len(client.table(quickstart.STOCK).differences_to_arrow(range_[1])) == 5
 
 
 def test_a_port_that_is_taken_is_refused_and_a_server_on_it_is_named(cli: Cli, server_url: str) -> None:

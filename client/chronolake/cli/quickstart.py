@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 ORDERS, STOCK = "quickstart.orders", "quickstart.stock"
 COMMITS: Final = 20
 ROWS_OF_COMMIT: Final = 50
+UPSERTS: Final = 3
+CHECKPOINTS: Final = 3
 START_SECONDS_MAX: Final = 60.0
 _PORT: Final = 7077
 _LISTENER_SECONDS: Final = 2.0
@@ -50,8 +52,8 @@ def quickstart(
 ) -> None:
     """Start a server with sample tables, and say what to try next. It runs until Ctrl-C; no Java is needed.
 
-    quickstart.orders has twenty commits, a lost conflict and a rollback; quickstart.stock is merge-on-read. A
-    second run starts the server with what is there.
+    quickstart.orders has twenty commits, a lost conflict and a rollback; quickstart.stock is merge-on-read, and
+    a stream has written to it. A second run starts the server with what is there.
     """
     _refuse_without_packages()
     _refuse_taken(port)
@@ -62,8 +64,9 @@ def quickstart(
         context.progress(f"A server runs at {url}, with PostgreSQL in {home / 'server'}.")
         make_tables(client, home / "tables")
         made = {"url": url, "tables": [ORDERS, STOCK]}
-        first = _first_completion_time(client.table(ORDERS))
-        output.show(made, functools.partial(_print_next_steps, url=url, first=first))
+        first = _completion_time(client.table(ORDERS), 0)
+        before = _completion_time(client.table(STOCK), UPSERTS - 1)
+        output.show(made, functools.partial(_print_next_steps, url=url, first=first, before_stream=before))
         sys.stdout.flush()
         with contextlib.suppress(KeyboardInterrupt):
             context.fail(f"the server ended by itself, with exit code {process.wait()}")
@@ -141,23 +144,48 @@ def _make_stock(client: chronolake.Client, folder: Path) -> chronolake.Table:
         index=BucketIndex(IndexType.BUCKET, 1),
         reuse_base_path=True,
     )
-    for number in range(3):
+    for number in range(UPSERTS):
         stock.upsert(
             [
                 {"article": f"article {key}", "pieces": (key * 7 + number) % 40, "version": number}
                 for key in range(number * 5, 20)
             ]
         )
+    _stream_sales(stock)
     return stock
 
 
-def _first_completion_time(table: chronolake.Table) -> str:
-    """A time as of which the table has rows; at ``earliest`` it is empty."""
-    commits = table.timeline.completed().by_completion_time().where(action=Action.COMMIT)
-    return next(iter(commits)).completion_time or ""
+def _stream_sales(stock: chronolake.Table) -> None:
+    """Write as a streaming job with one task: rows before a barrier become visible by its checkpoint."""
+    import pyarrow as pa  # noqa: PLC0415  # an extra
+
+    from chronolake import streaming  # noqa: PLC0415  # needs pyarrow
+
+    with stock.open_stream("sales", tasks=1, writer="a streaming job") as stream:
+        task = streaming.TaskWriter(stream, 0, streaming.StreamFiles(stock))
+        for checkpoint in range(1, CHECKPOINTS + 1):
+            articles = range(checkpoint, checkpoint + 3)
+            sales = {
+                "article": [f"article {key}" for key in articles],
+                "pieces": pa.array([key * 2 for key in articles], pa.int32()),
+                "version": [UPSERTS + checkpoint] * len(articles),
+            }
+            task.write(pa.table(sales))
+            task.barrier(checkpoint)
+            stream.complete(checkpoint)
+        task.end()
+        stream.complete()
+        stream.close("the input has ended")
 
 
-def _print_next_steps(console: Console, url: str, first: str) -> None:
+def _completion_time(table: chronolake.Table, number: int) -> str:
+    """The time when this write of a sample table completed. At ``earliest`` the table is empty."""
+    writes = table.timeline.completed().by_completion_time().where(action=(Action.COMMIT, Action.DELTACOMMIT))
+    write = writes.nth(number)
+    return "earliest" if write is None or write.completion_time is None else write.completion_time
+
+
+def _print_next_steps(console: Console, url: str, first: str, before_stream: str) -> None:
     option = "" if url.endswith(f":{_PORT}") else f" --url {url}"
     commands = (
         (f"timeline {ORDERS}", "who wrote what, when; a conflict and a rollback"),
@@ -167,6 +195,8 @@ def _print_next_steps(console: Console, url: str, first: str) -> None:
         (f"diff {ORDERS} {first} latest", "what differs in two states"),
         (f'query "from {ORDERS} select status, count(*) group by all"', "SQL, with the extra duckdb"),
         (f"snapshot {STOCK}", "base files and log files"),
+        (f"streams {STOCK}", "a streaming job, and its last complete checkpoint"),
+        (f"diff {STOCK} {before_stream} latest", "what the stream changed: three checkpoints, each a commit"),
     )
     lines = [f"chronolake{option} {command}\n    {what}" for command, what in commands]
     text = "\n".join(["", "Try in another terminal:", "", *lines, "", "Ctrl-C stops the server."])

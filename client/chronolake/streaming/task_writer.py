@@ -44,7 +44,7 @@ class TaskWriter:
     """Writes the rows of one task of a stream. One thread uses it.
 
         with table.open_stream("clicks-job", tasks=1) as stream:
-            writer = TaskWriter(stream, 0, chronolake_spark.StreamFiles(table))
+            writer = TaskWriter(stream, 0, StreamFiles(table))
             writer.write(batch)
             writer.barrier(1)
             stream.complete(1)  # once all tasks have passed barrier 1, and the engine has stored their state

@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import chronolake
 from chronolake import AddColumn, BucketIndex, Field, TableType
-from chronolake.streaming import BuffersFull, Limits, TaskWriter
+from chronolake.slices import errors
+from chronolake.streaming import BuffersFull, Limits, StreamFiles, TaskWriter
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark import StreamFiles, errors
 from tests.examples import examples
 from tests.spark import hudi_reader
 

@@ -1,4 +1,4 @@
-"""The files of a streaming task in a table with a bucket index, for ``chronolake.streaming``.
+"""The files of a streaming task in a table with a bucket index.
 
 In a merge-on-read table each flush appends a log file to the file group of a bucket, without reading stored
 records. In a copy-on-write table it merges the rows into the base file, and the next flush of the same instant
@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import chronolake
-from chronolake.slices import arrow_types, columns, log_contents, merge
+from chronolake.slices import arrow_types, columns, errors, log_contents, merge
 from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import SliceFile, StoredSlice
-from chronolake.streaming import Flushed
+from chronolake.streaming.protocols import Flushed
 from chronolake.writing import arrow_tags, bucket_writer, row_checks, task_rows
 from chronolake.writing.bucket_writer import TaskAttempt, WriteJob
 from chronolake.writing.stored_groups import GroupNumber, ServerLookup, StoredGroup
@@ -35,7 +35,6 @@ from chronolake_model.slices import BucketName
 from chronolake_model.streams import StreamInstant
 from chronolake_model.tables import SchemaField
 from chronolake_model.vocabulary import IndexType, TableType
-from chronolake_spark import errors
 from chronolake_storage.claims import Owner
 
 _ARRIVAL: Final = f"{columns.ORDER_PREFIX}0"
@@ -45,7 +44,7 @@ _FLUSHES_MAX: Final = 1_000_000
 
 
 class StreamFiles:
-    """The files of one task of a stream, for ``chronolake.streaming.TaskWriter``; needs no Spark.
+    """The files of one task of a stream, for ``TaskWriter``.
 
     Rows have the columns of the table, by name, in any order. Rows that delete may all lack the columns beside
     the record key, the partition fields and the ordering field. In a merge-on-read table a delete needs a value
