@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Sized
 from datetime import UTC, datetime
 
 import duckdb
@@ -16,7 +17,8 @@ import pyarrow.dataset as ds
 import pytest
 
 import chronolake
-from chronolake import Field, col
+from chronolake import Field, _record_versions, col
+from chronolake._rows import RowReader
 from chronolake.slices.errors import BaseFileDamaged, SchemaMismatch
 from chronolake_model.vocabulary import TableType
 from tests.client.rows import SCHEMA, NewTable, amounts, of_day, write
@@ -123,6 +125,33 @@ def test_a_read_that_a_clean_overtakes_says_so(new_rows: NewTable) -> None:
     for read in reads:
         with pytest.raises(chronolake.errors.HistoryCleaned, match=r"was cleaned: .* is earlier than"):
             read()
+
+
+@pytest.mark.parametrize(
+    ("step", "read"),
+    [
+        ((RowReader, "changed_rows"), chronolake.Table.changes_to_arrow),
+        ((_record_versions, "differences"), chronolake.Table.differences_to_arrow),
+        ((_record_versions, "versions"), lambda table, _time: table.record_history(2)),
+    ],
+)
+def test_no_clean_overtakes_a_read_of_changes(
+    new_rows: NewTable,
+    monkeypatch: pytest.MonkeyPatch,
+    step: tuple[object, str],
+    read: Callable[[chronolake.Table, str | None], Sized],
+) -> None:
+    table = new_rows(type=TableType.COPY_ON_WRITE)
+    first, *_ = [write(table, (2, amount, "a", amount)) for amount in (10, 11, 12)]
+    inner = getattr(*step)
+
+    def after_a_clean(*arguments: object) -> object:
+        assert table.clean(retain_commits=1) == []
+        return inner(*arguments)
+
+    monkeypatch.setattr(*step, after_a_clean)
+    assert len(read(table, first.completion_time)) > 0
+    assert (list(table.readers()), len(table.clean(retain_commits=1))) == ([], 1)
 
 
 def test_batches_are_read_when_they_are_needed_and_leave_no_thread(new_rows: NewTable) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from chronolake import calls
+from chronolake._async.reading import AsyncReading
 from chronolake._async.table_files import AsyncTableFiles
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._filters import filter_of
@@ -32,8 +33,9 @@ class AsyncTableRows(AsyncTableFiles):
 
     The arguments are ``as_of``, the time to read as of; ``where``, a text or an expression of
     ``chronolake.col``; and ``columns``, those to return: of the table, or Hudi's five. The server leaves out
-    files by ``where``, and rows are filtered exactly. A clean may delete the files of a state that is read for
-    long: read as of the time of a lease of ``reading`` then.
+    files by ``where``, and rows are filtered exactly. Methods that return all rows read under a lease. For the
+    others, a clean may delete files of a state that is read for long: read as of the time of a lease of
+    ``reading`` then.
     """
 
     async def to_batches(
@@ -129,12 +131,14 @@ class AsyncTableRows(AsyncTableFiles):
 
         They are ``upsert`` with their state at the range's end, or ``delete`` with their state before it; what
         was inserted and deleted within the range is left out. Both ends are as in ``changes``, and ``where``
-        holds for the state with which a record comes. Raises what ``to_batches`` raises.
+        holds for the state with which a record comes. All is read under a lease. Raises what ``to_batches``
+        raises.
         """
         library("pyarrow")
-        changes = await self.changes(from_, to)
-        reader = await self._row_reader(_slices_of(changes), where, columns, changes.from_ or changes.to)
-        return await concurrency.run_blocking(reader.changed_rows, changes)
+        async with await self._reading_since(from_):
+            changes = await self.changes(from_, to)
+            reader = await self._row_reader(_slices_of(changes), where, columns, changes.from_ or changes.to)
+            return await concurrency.run_blocking(reader.changed_rows, changes)
 
     async def differences_to_arrow(
         self,
@@ -145,15 +149,16 @@ class AsyncTableRows(AsyncTableFiles):
     ) -> pa.Table:
         """The records that differ in two states: ``change`` (insert, update, delete), ``before`` and ``after``.
 
-        ``from_`` is the earlier state. A record whose columns have the same values in both is left out. Raises
-        what ``to_batches`` raises.
+        ``from_`` is the earlier state. A record whose columns have the same values in both is left out. All is
+        read under a lease. Raises what ``to_batches`` raises.
         """
         library("pyarrow")
         from chronolake import _record_versions  # noqa: PLC0415  # an extra
 
-        changes = await self.changes(from_, to)
-        reader = await self._row_reader(_slices_of(changes), None, columns, changes.from_ or changes.to)
-        return await concurrency.run_blocking(_record_versions.differences, reader, changes)
+        async with await self._reading_since(from_):
+            changes = await self.changes(from_, to)
+            reader = await self._row_reader(_slices_of(changes), None, columns, changes.from_ or changes.to)
+            return await concurrency.run_blocking(_record_versions.differences, reader, changes)
 
     async def record_history(self, key: Any) -> list[RecordVersion]:
         """The versions of a record in the history that can be read: who made each, and the record before.
@@ -162,14 +167,20 @@ class AsyncTableRows(AsyncTableFiles):
 
         A key is the value of the record key field, a tuple of values if there are several fields, or a dict by
         field. The changes of each write are fetched, and the record is looked up in the files that it changed:
-        in a table with buckets only in those of its bucket. Raises ``SchemaMismatch`` for another key, and
-        ``HistoryCleaned`` if a clean runs meanwhile: a lease that ``follows`` prevents that (``reading``).
+        in a table with buckets only in those of its bucket. All is read under a lease. Raises
+        ``SchemaMismatch`` for another key.
         """
         library("pyarrow")
         from chronolake import _record_versions  # noqa: PLC0415  # an extra
 
-        self._adopt(await self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
-        text, key_texts = _record_versions.record_key(self.definition, key)
+        async with await self._reading_since(None):
+            self._adopt(await self._transport.send(calls.call(operations.catalog.GET_TABLE, self.name)))
+            return await self._versions_of(*_record_versions.record_key(self.definition, key))
+
+    async def _versions_of(self, text: str, key_texts: Sequence[pa.Array]) -> list[RecordVersion]:
+        """The versions of the record with this record key, whose fields have these texts."""
+        from chronolake import _record_versions  # noqa: PLC0415  # an extra
+
         versions: list[RecordVersion] = []
         last = self.definition.cleaned_before
         timeline = self.timeline.completed().by_completion_time().where(action=_record_versions.WRITES)
@@ -185,6 +196,10 @@ class AsyncTableRows(AsyncTableFiles):
                     _record_versions.versions, reader, instant, groups, text
                 )
         return versions
+
+    async def _reading_since(self, from_: AsOf | None) -> AsyncReading:
+        """A lease on all times from ``from_`` on, by default from the earliest."""
+        return await self.reading("earliest" if from_ is None else from_, follows=True)
 
     async def _state_rows(
         self, as_of: AsOf | None, where: Filter | str | None, columns: Sequence[str] | None

@@ -45,8 +45,7 @@ def diff(
         try:
             # Without its key nobody knows which record has changed.
             with_keys = names and list(dict.fromkeys([*keys, *names]))
-            with lake_table.reading(from_, follows=True):
-                changed = lake_table.differences_to_arrow(from_, to, columns=with_keys)
+            changed = lake_table.differences_to_arrow(from_, to, columns=with_keys)
             from chronolake.slices import python_rows  # noqa: PLC0415  # needs the extra
 
             listed = python_rows.of(changed)
