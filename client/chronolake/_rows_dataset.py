@@ -121,23 +121,31 @@ class RowsScanner:
 
     def count_rows(self) -> int:
         """The number of rows."""
-        return sum(map(len, RowsScanner(self._rows, self._names[:1], self._filter)._tables()))
+        return sum(map(len, RowsScanner(self._rows, [], self._filter)._tables()))
 
     def _tables(self) -> Iterator[pa.Table]:
-        names = self._names or self._rows.schema.names[:1]
-        if self._filter is not None and not _fits(self._filter, self.projected_schema):
-            # It names columns that the scan does not have.
-            names = self._rows.schema.names
-        rows = self._rows.of_columns(names)
+        schema = self._rows.schema
+        needed = {*self._names, *_columns_in(self._filter, schema)}
+        rows = self._rows.of_columns([name for name in schema.names if name in needed] or schema.names[:1])
         for table in rows.reader.rows(rows.slices):
             matching = table if self._filter is None else table.filter(self._filter)
             yield matching.select(list(self._names))
 
 
-def _fits(filter_: Any, layout: pa.Schema) -> bool:
-    """Whether an expression of pyarrow names only columns of the layout."""
+def _columns_in(filter_: Any, layout: pa.Schema) -> list[str]:
+    """The columns that an expression of pyarrow needs; all, if it has a column by its number.
+
+    pyarrow does not tell them: those that are in its text are needed if it fails without them.
+    """
+    text, rows = str(filter_), layout.empty_table()
+    if filter_ is None or "FieldPath(" in text:
+        return [] if filter_ is None else layout.names
+    return [name for name in layout.names if name in text and not _fits(filter_, rows.drop_columns(name))]
+
+
+def _fits(filter_: Any, rows: pa.Table) -> bool:
     try:
-        layout.empty_table().filter(filter_)
+        rows.filter(filter_)
     except pa.ArrowInvalid:
         return False
     return True

@@ -15,6 +15,7 @@ import pytest
 import chronolake
 from chronolake import Action, Field, _keys
 from chronolake.cli import rows
+from chronolake.slices import python_rows
 from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType, TableType
 from tests.client.conftest import Cli
@@ -104,6 +105,12 @@ def test_dates_and_floats_that_python_or_json_lacks_are_texts(cli: Cli, new_rows
     assert [version["after"] for version in cli("history", table.name, "--key", "1", "--json").json] == [whole]
     assert [difference["after"] for difference in cli("diff", table.name, "earliest", "--json").json] == [whole]
     assert "+10000-01-01" in cli("head", table.name).out
+
+
+@pytest.mark.parametrize("type_", [pa.list_(pa.date32()), pa.large_list(pa.date32()), pa.list_(pa.date32(), 1)])
+def test_lists_of_each_kind_have_dates_that_python_lacks_as_texts(type_: pa.DataType) -> None:
+    days = pa.array([[2932897], None], pa.list_(pa.int32())).cast(pa.list_(pa.date32())).cast(type_)
+    assert python_rows.values(days) == [["+10000-01-01"], None]
 
 
 def test_csv_tells_null_from_the_empty_text_as_ingest_does(cli: Cli) -> None:

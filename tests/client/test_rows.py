@@ -18,7 +18,7 @@ import pytest
 
 import chronolake
 from chronolake import Field, _record_versions, col
-from chronolake._rows import RowReader
+from chronolake._rows import RowReader, StateRows
 from chronolake.slices.errors import BaseFileDamaged, SchemaMismatch
 from chronolake_model.vocabulary import TableType
 from tests.client.rows import SCHEMA, NewTable, amounts, of_day, write
@@ -237,8 +237,26 @@ def test_a_dataset_has_the_first_rows_and_the_number_of_those_that_match(orders:
     assert rows.head(1, columns=["note"]).to_pylist() == [{"note": "b"}]
     assert (rows.count_rows(), rows.count_rows(filter=ds.field("note") == "d")) == (2, 1)
     assert rows.scanner(columns=[]).count_rows() == 2
+    assert orders.to_dataset().scanner(["note"], ds.field(0) == 4).to_table()["note"].to_pylist() == ["d"]
     with pytest.raises(NotImplementedError, match="name the columns"):
         rows.to_table({"twice": ds.field("id") * 2})
+
+
+def test_a_scan_with_a_filter_on_other_columns_reads_only_its_columns(
+    orders: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[list[str]] = []
+    of_columns = StateRows.of_columns
+
+    def recorded(rows: StateRows, names: list[str]) -> StateRows:
+        read.append(names)
+        return of_columns(rows, names)
+
+    monkeypatch.setattr(StateRows, "of_columns", recorded)
+    rows = orders.to_dataset(columns=["day", "note", "amount", "id"])
+    assert rows.count_rows(filter=(ds.field("amount") > 11) & (ds.field("note") == "d")) == 1
+    assert rows.to_table(["id"], filter=ds.field("note") == "d").to_pylist() == [{"id": 4}]
+    assert read == [["note", "amount"], ["note", "id"]]
 
 
 def test_a_frame_of_polars_is_lazy_and_has_the_columns_that_a_query_needs(orders: chronolake.Table) -> None:

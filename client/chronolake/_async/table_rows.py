@@ -116,7 +116,10 @@ class AsyncTableRows(AsyncTableFiles):
         where: Filter | str | None = None,
         columns: Sequence[str] | None = None,
     ) -> ds.Dataset:
-        """The rows as a dataset of pyarrow: each ``scanner`` and ``to_table`` reads them, of this state."""
+        """The rows as a dataset of pyarrow: each ``scanner`` and ``to_table`` reads them, of this state.
+
+        Another process that gets it pickled asks no server: to it a file that a clean deleted is a lost one.
+        """
         return _dataset_of(await self._state_rows(as_of, where, columns))
 
     async def changes_to_arrow(

@@ -126,7 +126,7 @@ def _plain_nested(type_: pa.DataType) -> pa.DataType:
         return pa.struct([pa.field(field.name, _plain(field.type)) for field in type_])
     if pa.types.is_map(type_):
         return pa.map_(_plain(type_.key_type), _plain(type_.item_type))
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_):
+    if arrow_types.is_list(type_):
         return pa.list_(_plain(type_.value_type))
     return type_
 

@@ -122,6 +122,12 @@ _HELD_BY: Final[Mapping[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
 """The kinds of Arrow types whose values a column type holds, the first that fits."""
 
 
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether values are lists, of 32 or 64 bit offsets or of one length."""
+    tests = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
+    return any(test(data_type) for test in tests)
+
+
 def without_small_integers(schema: pa.Schema) -> pa.Schema:
     """The same columns, with int for tinyint and smallint, also within columns. Field ids stay."""
     return pa.schema([_replaced(field, _without_small_integers) for field in schema])
@@ -144,8 +150,12 @@ def _replaced(field: pa.Field, replace: Callable[[pa.DataType], pa.DataType]) ->
     data_type = field.type
     if pa.types.is_struct(data_type):
         return field.with_type(pa.struct([_replaced(part, replace) for part in data_type]))
-    if pa.types.is_list(data_type):
-        return field.with_type(pa.list_(_replaced(data_type.value_field, replace)))
+    if is_list(data_type):
+        element = _replaced(data_type.value_field, replace)
+        if pa.types.is_large_list(data_type):
+            return field.with_type(pa.large_list(element))
+        size = data_type.list_size if pa.types.is_fixed_size_list(data_type) else -1
+        return field.with_type(pa.list_(element, size))
     if pa.types.is_map(data_type):
         key, item = (_replaced(part, replace) for part in (data_type.key_field, data_type.item_field))
         return field.with_type(pa.map_(key, item))

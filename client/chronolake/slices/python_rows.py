@@ -53,7 +53,7 @@ def _value(value: Any, type_: pa.DataType) -> Any:
         return {field.name: _value(value[field.name], field.type) for field in type_}
     if pa.types.is_map(type_):
         return [(_value(key, type_.key_type), _value(item, type_.item_type)) for key, item in value]
-    if pa.types.is_list(type_):
+    if arrow_types.is_list(type_):
         return [_value(element, type_.value_type) for element in value]
     if pa.types.is_date32(type_):
         return _date(value)
