@@ -80,7 +80,7 @@ def test_many_keys_are_found_beside_a_longer_one(new_rows: NewTable) -> None:
 @pytest.mark.parametrize(
     ("rows", "error", "message"),
     [
-        ({"amount": [1]}, errors.SchemaMismatch, "lacks the columns id, note, ts, day"),
+        ({"amount": [1]}, errors.SchemaMismatch, "lack the columns id, note, ts, day"),
         (rows_of((1, 10, "a", 1)).append_column("extra", [[1]]), errors.SchemaMismatch, "does not: extra"),
         (rows_of((1, 10, "a", 1)).set_column(0, "id", [[None]]), errors.InvalidRecordKey, "null or empty"),
         (rows_of((1, 10, "a", 1)).set_column(1, "amount", [["x"]]), errors.SchemaMismatch, "'x' does not fit"),

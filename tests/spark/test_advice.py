@@ -175,7 +175,7 @@ def test_names_that_must_be_quoted_are_so_in_advice_and_in_commands(
     ):
         with pytest.raises(errors.InvalidOption, match=advice):
             spark.sql(query)
-    with pytest.raises(errors.SchemaMismatch, match="lacks the columns the `land"):
+    with pytest.raises(errors.SchemaMismatch, match="lack the columns the `land"):
         spark.sql("INSERT INTO `by ``hand` (id, n) VALUES (1L, 2)")
 
 

@@ -42,15 +42,15 @@ def test_meta_columns_of_hudi_are_told_from_columns_that_could_be_added() -> Non
     ) as caught:
         column_names.refuse_others(table, ["id"], ["_HOODIE_file_name", "more", "_change_type"])
     assert "merge_schema" not in str(caught.value)
-    with pytest.raises(errors.SchemaMismatch, match=r"lacks the columns id .* the table does not: more"):
+    with pytest.raises(errors.SchemaMismatch, match=r"lack the columns id .* the table does not: more"):
         column_names.refuse_others(table, ["id"], ["more"])
 
 
 @pytest.mark.parametrize(
     ("missing", "unknown", "message"),
     [
-        (["note"], [], r"lacks the columns note \(add them, for example as null: .withColumn\('note', lit"),
-        (["id", "note"], [], r"lacks the columns id, note \(add them, id with the values of each row"),
+        (["note"], [], r"lack the columns note \(add them, for example as null: .withColumn\('note', lit"),
+        (["id", "note"], [], r"lack the columns id, note \(add them, id with the values of each row"),
         (["country"], [], r"add them, country with the values of each row"),
         (["price"], ["Prcie"], r"did you mean Prcie\? Rename it: .withColumnRenamed\('Prcie', 'price'\)"),
         (["price", "note"], ["prcie", "more"], r"'price'\); add them, for example .*: prcie, more \(drop them"),
@@ -74,7 +74,7 @@ def test_a_frame_for_a_delete_is_not_completed_with_nulls() -> None:
         column_names.refuse_missing_of_delete(table, ["country"], ["id", "price"])
     assert "null" not in str(caught.value).lower()
     assert "None" not in str(caught.value)
-    with pytest.raises(errors.SchemaMismatch, match=r"lacks the columns id; did you mean idd\? Rename it"):
+    with pytest.raises(errors.SchemaMismatch, match=r"lack the columns id; did you mean idd\? Rename it"):
         column_names.refuse_missing_of_delete(table, ["id"], ["idd", "PRICE"])
 
     table = msgspec.structs.replace(table, ordering_field="price", index=BucketIndex(IndexType.RECORD))

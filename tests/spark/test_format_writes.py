@@ -107,7 +107,7 @@ def test_an_insert_that_df_write_would_refuse_writes_nothing(
             errors.InvalidOption,
             "2 values are inserted into the 3 columns",
         ),
-        (f"INSERT INTO {view} (price, id) VALUES (9.5, 1)", errors.SchemaMismatch, "lacks the columns country"),
+        (f"INSERT INTO {view} (price, id) VALUES (9.5, 1)", errors.SchemaMismatch, "lack the columns country"),
         (f"INSERT INTO {view} BY NAME SELECT 1L id, 'x' land, 1.0 price", errors.SchemaMismatch, "land"),
     ):
         with pytest.raises(error, match=message) as refused:

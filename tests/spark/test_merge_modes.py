@@ -82,19 +82,19 @@ def test_columns_that_a_frame_lacks_keep_their_stored_values(
     assert rows_of(table) == [(1, 6, 1.5, "new", "x"), (2, 5, None, "b", "y"), third]
 
     # A new key needs the columns that are not nullable; the others are null.
-    with pytest.raises(errors.RequiredValueMissing, match=r"lacks the columns code.*'7'"):
+    with pytest.raises(errors.RequiredValueMissing, match=r"lack the columns code.*'7'"):
         table.upsert(given(spark, "id ts price", (1, 7, 9.0), (7, 7, 7.0)))
     table.upsert(given(spark, "id ts code", (7, 7, "new"), (2, 6, "yy")))
     table.upsert(given(spark, "id ts", (2, 8), (9, 8)), delete_when="id = 2 or id = 9")
     assert rows_of(table) == [(1, 6, 1.5, "new", "x"), third, (7, 7, None, None, "new")]
     assert has_been_compared_with_hudi(table)
     for write in (table.insert, table.bulk_insert):
-        with pytest.raises(errors.SchemaMismatch, match="lacks the columns"):
+        with pytest.raises(errors.SchemaMismatch, match="lack the columns"):
             write(given(spark, "id price", (8, 1.0)))
     explanation = table.explain("upsert", given(spark, "id price", (1, 0.0)))
     assert "depends on what it read" in str(explanation) or type_ is TableType.COPY_ON_WRITE
     plain = new_table(orders(spark), "id", ordering_field="ts")
-    with pytest.raises(errors.SchemaMismatch, match="lacks the columns price, note, code"):
+    with pytest.raises(errors.SchemaMismatch, match="lack the columns price, note, code"):
         plain.upsert(given(spark, "id ts", (1, 1)))
 
 

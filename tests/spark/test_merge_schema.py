@@ -60,7 +60,7 @@ def test_a_write_that_fails_leaves_the_new_column_without_values(
 
     before = before.withColumns({"other": sf.lit(1), "more": sf.lit("x")})
     for wrong, message in (
-        (before.withColumnRenamed("price", "prise"), "lacks the columns price"),
+        (before.withColumnRenamed("price", "prise"), "lack the columns price"),
         (before.withColumn("price", sf.lit("x").cast("binary")), "price"),
     ):
         with pytest.raises(errors.SchemaMismatch, match=message):

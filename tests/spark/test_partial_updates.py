@@ -50,7 +50,7 @@ def test_columns_that_are_lacking_come_from_the_stored_record_of_the_key(
         return partial_updates.completed(incoming_of(rows), stored_of(stored), ["tags", "code"], required)
 
     if new and is_required:
-        with pytest.raises(errors.RequiredValueMissing, match="lacks the columns code"):
+        with pytest.raises(errors.RequiredValueMissing, match="lack the columns code"):
             completed()
         return
     result = completed()

@@ -238,7 +238,7 @@ def test_every_type_survives(spark: SparkSession, new_table: NewTable):
 @pytest.mark.parametrize(
     ("expression", "message"),
     [
-        ("select 1L as id, 'x' as extra, 1 as ts", "lacks the columns country, price.*does not: extra"),
+        ("select 1L as id, 'x' as extra, 1 as ts", "lack the columns country, price.*does not: extra"),
         ("select array(1) as id, 'x' as country, 1 as price, 1 as ts", "do not fit"),
     ],
     ids=["columns", "types"],

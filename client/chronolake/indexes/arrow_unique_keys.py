@@ -206,7 +206,7 @@ def keys_elsewhere(table: Table, count: int, key: str) -> errors.DuplicateKeys:
 def partial_moves(table: Table, kept_columns: Sequence[str], key: str) -> errors.SchemaMismatch:
     """The error of a partial update that moves a record: where it goes, its stored values are not known."""
     return errors.SchemaMismatch(
-        f"the frame lacks the columns {', '.join(kept_columns)} of {table.name}, and moves records to "
+        f"the rows lack the columns {', '.join(kept_columns)} of {table.name}, and move records to "
         f"other partitions, for example {key!r}: give all columns of records that move",
         {"missing": list(kept_columns), "record_key": key},
     )

@@ -34,7 +34,7 @@ __all__ = [
 BUCKET = "_chronolake_bucket"
 DELETE = "_chronolake_delete"
 CONTROL = (RECORD_KEY, PARTITION_PATH, BUCKET, DELETE)
-"""The first columns of a frame for the writer: the place of a row, and whether it is a delete."""
+"""The first columns of rows for the writer: the place of a row, and whether it is a delete."""
 
 ORDER_PREFIX = "_chronolake_order_"
 """The prefix of the next columns, ``_chronolake_order_0`` and so on, if any: they order rows of one key."""
@@ -42,7 +42,7 @@ ORDER_PREFIX = "_chronolake_order_"
 SOURCE_SPLIT = "_chronolake_source_split"
 SOURCE_ROW = "_chronolake_source_row"
 SOURCE_ORDER = (SOURCE_SPLIT, SOURCE_ROW)
-"""In a frame read from files: the order of the files and of the rows in them."""
+"""In rows read from files: the order of the files and of the rows in them."""
 
 CHANGE_TYPE = "_change_type"
 """The column that an incremental read adds: ``upsert`` or ``delete``."""

@@ -100,7 +100,7 @@ class InvalidOrderingValue(LocalError):
 
 
 class DuplicateKeys(LocalError):
-    """An insert has keys that the table, or the frame itself, has already."""
+    """An insert has keys that the table, or an earlier row of the write, has already."""
 
     CODE = "duplicate-keys"
 

@@ -61,9 +61,9 @@ def in_buckets(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
 
 
 def order_columns(table: Table) -> dict[str, str]:
-    """The columns that order the rows of one key in one frame, and the columns of the table that they have.
+    """The columns that order the rows of one key in one write, and the columns of the table that they have.
 
-    Where the later write wins, an ordering field still decides between the rows of one frame.
+    Where the later write wins, an ordering field still decides between the rows of one write.
     """
     fields = () if table.merge_fields else table.ordering_fields
     return {f"{columns.ORDER_PREFIX}{number}": name for number, name in enumerate(fields)}
@@ -71,7 +71,7 @@ def order_columns(table: Table) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Tagging:
-    """How the rows of a frame are tagged. ``sources`` has the frame's name of each column of the table."""
+    """How rows are tagged. ``sources`` has the name that the rows have for each column of the table."""
 
     table: Table
     layout: pa.Schema
@@ -79,7 +79,7 @@ class Tagging:
     deletes: bool
 
     def tagged(self, rows: pa.Table) -> pa.Table:
-        """The control columns, ``order_columns``, then the table's columns, null where the frame lacks them.
+        """The control columns, ``order_columns``, then the table's columns, null where the rows lack them.
 
         Raises ``InvalidRecordKey``, ``InvalidPartitionValue``, ``InvalidText``.
         """
@@ -149,14 +149,14 @@ def _fields(table: Table, names: Sequence[str]) -> list[SchemaField]:
     return [by_name[name] for name in names]
 
 
-def tagging(table: Table, frame: pa.Schema, sources: Mapping[str, str], *, deletes: bool) -> Tagging:
-    """The tagging of rows of ``frame``. Raises ``SchemaMismatch`` for a column of another type."""
+def tagging(table: Table, layout: pa.Schema, sources: Mapping[str, str], *, deletes: bool) -> Tagging:
+    """The tagging of rows with this layout. Raises ``SchemaMismatch`` for a column of another type."""
     own = arrow_types.own_layout(table.schema)
     for name, source in sources.items():
-        given, wanted = frame.field(source).type, own.field(name).type
+        given, wanted = layout.field(source).type, own.field(name).type
         if not conversions.fits(given, wanted):
             raise errors.SchemaMismatch(
-                f"the frame does not fit {table.name}: its column {name} is {given}, and the table's is "
+                f"the rows do not fit {table.name}: their column {name} is {given}, and the table's is "
                 f"{wanted}; cast the column, or import chronolake_spark in the driver, which converts more",
                 {"column": name},
             )

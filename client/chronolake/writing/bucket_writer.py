@@ -90,7 +90,8 @@ class WriteJob:
         return cls(
             base_path=table.base_path,
             requested_time=requested_time,
-            # Not the frame's: its nested fields may not be nullable, where those of stored records have nulls.
+            # Not that of the rows: their nested fields may not be nullable, where those of stored records have
+            # nulls.
             schema=arrow_types.own_layout(table.schema),
             fields=table.schema,
             required=tuple(field.name for field in table.schema if not field.nullable),
@@ -125,7 +126,7 @@ def _number_of(group: NumberedGroup) -> GroupNumber:
 
 @dataclass(frozen=True, slots=True)
 class TaskAttempt:
-    """The attempt of a task: the partition of the frame, and the unique write token of the attempt."""
+    """The attempt of a task: the partition of the rows, and the unique write token of the attempt."""
 
     partition: int
     write_token: str
@@ -327,7 +328,7 @@ class _GroupWriter:
             return self._merge(file, rows, incoming)
 
     def _completed(self, incoming: pa.Table) -> pa.Table:
-        """The rows with the stored values of the columns that the frame lacks."""
+        """The rows with the stored values of the columns that the given rows lack."""
         names = (columns.RECORD_KEY, *self._job.kept_columns)
         layout = pa.schema([self._schema.field(name) for name in names])
         stored = [layout.empty_table()]

@@ -59,7 +59,7 @@ ARROW: Final = Advice(
 def refuse_reserved(
     what: str, names: Sequence[str], *, are_of_files: bool = False, advice_of: Advice = SPARK
 ) -> None:
-    """Raise ``SchemaMismatch`` if columns of ``what``, a frame or files, have the names of meta columns."""
+    """Raise ``SchemaMismatch`` if columns of ``what``, data or files, have the names of meta columns."""
     reserved = [name for name in names if columns.is_reserved(name)]
     if not reserved:
         return
@@ -75,13 +75,13 @@ def refuse_reserved(
 
 
 def sources_of(names: Sequence[str], wanted: Sequence[str], *, case_sensitive: bool) -> dict[str, str]:
-    """For each wanted column that is there, the frame's name of it."""
+    """For each wanted column that is there, the name that the rows have for it."""
     exact = {name: name for name in names}
     if case_sensitive:
         return {name: name for name in wanted if name in exact}
     folded = {name.lower(): name for name in names}
-    names_in_frame = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
-    return {name: source for name, source in names_in_frame.items() if source is not None}
+    names_in_rows = {name: exact.get(name) or folded.get(name.lower()) for name in wanted}
+    return {name: source for name, source in names_in_rows.items() if source is not None}
 
 
 def lacking(table: Table, sources: Collection[str]) -> list[str]:
@@ -95,8 +95,8 @@ def lacking(table: Table, sources: Collection[str]) -> list[str]:
 def refuse_others(
     table: Table, missing: Sequence[str], unknown: Sequence[str], advice_of: Advice = SPARK
 ) -> None:
-    """Raise ``SchemaMismatch`` if a frame lacks columns of the table, or has others."""
-    refuse_reserved(f"the frame for {table.name}", unknown, advice_of=advice_of)
+    """Raise ``SchemaMismatch`` if rows lack columns of the table, or have others."""
+    refuse_reserved(f"the data for {table.name}", unknown, advice_of=advice_of)
     if missing or unknown:
         raise errors.SchemaMismatch(
             _mismatch(table, missing, unknown, advice_of), {"missing": list(missing), "unknown": list(unknown)}
@@ -112,14 +112,14 @@ def needed_for_delete(table: Table) -> list[str]:
 def refuse_missing_of_delete(
     table: Table, missing: Sequence[str], names: Iterable[str], advice_of: Advice = SPARK
 ) -> None:
-    """Raise ``SchemaMismatch`` if a frame, with these ``names``, lacks columns by which rows delete records."""
+    """Raise ``SchemaMismatch`` if rows, with these ``names``, lack columns by which they delete records."""
     if not missing:
         return
     own = {field.name.lower() for field in table.schema}
     renames = _renames(missing, [name for name in names if name.lower() not in own])
     hints = "".join(f"; {_how_to_rename(*pair, advice_of)}" for pair in renames.items())
     raise errors.SchemaMismatch(
-        f"the frame does not fit {table.name}: it lacks the columns {', '.join(missing)}{hints}. "
+        f"the rows do not fit {table.name}: they lack the columns {', '.join(missing)}{hints}. "
         f"{_needs_of_delete(table)}",
         {"missing": list(missing), "unknown": []},
     )
@@ -156,15 +156,15 @@ def _mismatch(table: Table, missing: Sequence[str], unknown: Sequence[str], advi
     renames = _renames(missing, unknown)
     if missing:
         completion = _how_to_complete(table, missing, renames, advice_of)
-        parts.append(f"lacks the columns {', '.join(missing)} ({completion})")
+        parts.append(f"lack the columns {', '.join(missing)} ({completion})")
     if unknown:
         advice = f" ({advice_of.drop})" if set(unknown) > set(renames.values()) else ""
-        parts.append(f"has columns that the table does not: {', '.join(unknown)}{advice}")
-    return f"the frame does not fit {table.name}: it {' and '.join(parts)}"
+        parts.append(f"have columns that the table does not: {', '.join(unknown)}{advice}")
+    return f"the rows do not fit {table.name}: they {' and '.join(parts)}"
 
 
 def _renames(missing: Sequence[str], unknown: Sequence[str]) -> dict[str, str]:
-    """For each missing column that may be misspelled in the frame, its name there."""
+    """For each missing column that may be misspelled in the rows, its name there."""
     folded = {name.lower(): name for name in unknown}
     nearest = {
         name: difflib.get_close_matches(name.lower(), folded, n=1, cutoff=_SIMILARITY) for name in missing

@@ -189,10 +189,10 @@ def _refuse_other_columns(table: Table, number: int, row: Mapping[str, Any], fir
 
 
 def _sources(table: Table, names: Sequence[str], treatment: RowTreatment) -> dict[str, str]:
-    """For each column of the table the frame's name of it; refuses missing and unknown columns."""
+    """For each column of the table the name that the rows have for it; refuses missing and unknown columns."""
     if repeated := sorted({name for name in names if names.count(name) > 1}):
         raise errors.SchemaMismatch(
-            f"the frame for {table.name} has the columns {', '.join(repeated)} more than once: rename or drop "
+            f"the data for {table.name} has the columns {', '.join(repeated)} more than once: rename or drop "
             "them",
             {"columns": repeated},
         )

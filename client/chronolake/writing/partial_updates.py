@@ -37,7 +37,7 @@ def _refuse_new(incoming: pa.Table, places: pa.ChunkedArray, names: Sequence[str
     new = incoming[columns.RECORD_KEY].filter(is_new)
     if len(new):
         raise errors.RequiredValueMissing(
-            f"the frame lacks the columns {', '.join(names)}, which are not nullable, and {len(new)} of its "
+            f"the rows lack the columns {', '.join(names)}, which are not nullable, and {len(new)} of their "
             f"keys are new, for example {new[0].as_py()!r}: upsert or insert whole rows for new keys",
             {"columns": list(names), "record_key": new[0].as_py()},
         )

@@ -99,13 +99,13 @@ def existing_keys(table: Table, count: int, key: str | None) -> errors.Duplicate
     """The error of an insert of keys that exist, or come twice."""
     return errors.DuplicateKeys(
         f"{count} of the rows to insert into {table.name} have a record key that the table, "
-        f"or the frame itself, has already; for example {key!r}. Use upsert, or duplicates='drop'",
+        f"or an earlier row of the write, has already; for example {key!r}. Use upsert, or duplicates='drop'",
         {"duplicates": count, "record_key": key},
     )
 
 
 def with_repeated(decision: Decision, rows: pa.Table, count: int) -> Decision:
-    """``decision``, with repeated keys within the frame also counted as refused."""
+    """``decision``, with repeated keys within the rows also counted as refused."""
     sample, _ = repeated(rows)
     return dataclasses.replace(
         decision,

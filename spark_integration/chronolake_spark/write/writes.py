@@ -106,7 +106,7 @@ def unfit_as_mismatch(table: Table) -> Iterator[None]:
             yield
     except AnalysisException as exc:
         raise errors.SchemaMismatch(
-            f"the frame does not fit {table.name}: {spark_failures.first_line(exc)}"
+            f"the rows do not fit {table.name}: {spark_failures.first_line(exc)}"
         ) from exc
 
 
