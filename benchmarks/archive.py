@@ -221,7 +221,7 @@ def _columns(dsn: str, table: str) -> Iterator[tuple[str, float]]:
                 yield name, int(size) / COMMITS
 
 
-async def create_table(base_path: str = "/bench/archive", **properties: str) -> None:
+async def create_table(base_path: str = "/bench/archive", buckets: int = WRITERS, **properties: str) -> None:
     """Create the table of the commits."""
     async with chronolake.connect_async(running.URL) as client:
         await client.create_namespace("bench")
@@ -232,7 +232,7 @@ async def create_table(base_path: str = "/bench/archive", **properties: str) -> 
             schema=[Field(name, data_type) for name, data_type in COLUMNS.items()],
             record_key_fields=["order_id"],
             partition_fields=["day"],
-            index=chronolake.BucketIndex(buckets=WRITERS),
+            index=chronolake.BucketIndex(buckets=buckets),
         )
 
 
@@ -246,16 +246,16 @@ async def commit(commits: range) -> None:
             # The next number of all writers, so that none of them is the last.
             for number in numbers:
                 write = await table.begin(operation=Operation.UPSERT)
-                stat = _stat(bucket, number, write.requested_time)
-                await write.mark(Marker(stat.partition_path, stat.file_name, MarkerKind.MERGE))
-                await write.complete([stat])
+                written = stat(bucket, number, write.requested_time)
+                await write.mark(Marker(written.partition_path, written.file_name, MarkerKind.MERGE))
+                await write.complete([written])
 
         async with asyncio.TaskGroup() as group:
             for bucket in range(WRITERS):
                 group.create_task(write(bucket))
 
 
-def _stat(bucket: int, number: int, requested_time: str) -> WriteStat:
+def stat(bucket: int, number: int, requested_time: str) -> WriteStat:
     """A base file of 50,000 records with stats of all columns, as ``StatsCollector`` makes them."""
     file_id = bucket_file_id(bucket)
     return WriteStat(

@@ -1,6 +1,7 @@
 """The size of the database while commits are cleaned, archived and dropped: it should not grow.
 
 ``python -m benchmarks.growth`` runs it; ``COMMITS=20000`` is the number of commits, in ``ROUNDS=10`` rounds.
+The groups of commands that a server would make are executed here, so that a million commits take minutes.
 """
 
 from __future__ import annotations
@@ -8,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import uvloop
@@ -18,11 +20,25 @@ import chronolake
 from benchmarks import archive, reporting, running
 from benchmarks.reporting import Row
 from chronolake_metastore.archive import dropping, writing
+from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.commands import group
+from chronolake_metastore.commands.handler import Answer
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, TableInstant
+from chronolake_metastore.domain.results import InstantResult
 from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
+from chronolake_model import times
+from chronolake_model.vocabulary import Operation
 from chronolake_storage import opening
 
 ROUNDS: Final = int(os.environ.get("ROUNDS", "10"))
+GROUP: Final = 100
+"""Commits of one group of commands, each to a bucket of its own."""
+TABLE: Final = "bench.archive"
 LEAST: Final = {"hoodie_keep_min_commits": "10", "hudi_publish": "false", "deletions_grace-seconds": "0"}
 """Properties of a table that keeps as little history as it may."""
 GROWTH_BYTES_MAX: Final = 50
@@ -46,7 +62,8 @@ def measure(dsn: str) -> Iterator[Row]:
         storage = ArchiveStorage(opening.open_files(folder))
         for turn in range(ROUNDS):
             commits = range(turn * archive.COMMITS // ROUNDS, (turn + 1) * archive.COMMITS // ROUNDS)
-            uvloop.run(_commit_and_clean(commits))
+            uvloop.run(_commit(dsn, storage, commits))
+            uvloop.run(_clean())
             # The second time the archive reaches beyond the end of the era that the first one began.
             for _ in range(2):
                 asyncio.run(writing.write(Settings(dsn=dsn, role="chronolake_auditor"), storage))
@@ -65,15 +82,46 @@ def measure(dsn: str) -> Iterator[Row]:
 
 
 async def _create_table(base_path: str) -> None:
-    await archive.create_table(base_path, **LEAST)
+    await archive.create_table(base_path, GROUP, **LEAST)
     async with chronolake.connect_async(running.URL) as client:
-        await (await client.table("bench.archive")).claim_storage()
+        await (await client.table(TABLE)).claim_storage()
 
 
-async def _commit_and_clean(commits: range) -> None:
-    await archive.commit(commits)
+async def _commit(dsn: str, storage: ArchiveStorage, commits: range) -> None:
+    """Commit in groups: each writer begins an instant, and then completes it."""
+    database = Database(Settings(dsn=dsn), lambda: ArchiveReader(storage))
+    session = Session(database)
+    try:
+        for first in range(commits.start, commits.stop, GROUP):
+            numbers = range(first, min(first + GROUP, commits.stop))
+            begins = [BeginInstant(TABLE, writer="bench", operation=Operation.UPSERT) for _ in numbers]
+            completes = []
+            for number, begun in zip(numbers, await _run(session, begins), strict=True):
+                requested_time = begun.instant.requested_time
+                stat = archive.stat(number - first, number, times.format_time(requested_time, begun.tick))
+                completes.append(CompleteInstant(TABLE, requested_time, [stat]))
+            assert all(instant.instant.completion_time for instant in await _run(session, completes))
+    finally:
+        await session.close()
+        await database.close()
+
+
+async def _run(session: Session, sent: Sequence[Command]) -> Iterator[TableInstant]:
+    """Execute instants' commands as one group; gives the instants."""
+    requests = [group.request_of(Context("bench", str(uuid.uuid4())), command) for command in sent]
+    answers = (await group.run(session, requests, drift_max_us=1_000_000)).results
+    return (_instant_of(answer) for answer in answers)
+
+
+def _instant_of(answer: group.Result) -> TableInstant:
+    assert isinstance(answer, Answer), answer
+    assert isinstance(answer.result, InstantResult), answer
+    return answer.result.of
+
+
+async def _clean() -> None:
     async with chronolake.connect_async(running.URL) as client:
-        await (await client.table("bench.archive")).clean(retain_commits=10)
+        await (await client.table(TABLE)).clean(retain_commits=10)
 
 
 def _by_table(dsn: str) -> Counter[str]:
