@@ -108,6 +108,9 @@ class Files(Protocol):
     def create_all(self, bodies: Sequence[tuple[str, bytes]], *, in_order: bool) -> list[bool]:
         """As ``create``, for paths and bodies. If ``in_order``, each appears only after those before it."""
 
+    def create_stages(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
+        """As ``create_all``, stage by stage: each appears only after those of the stages before."""
+
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         """Replace an object if it still has this tag. Returns False and changes nothing otherwise."""
 

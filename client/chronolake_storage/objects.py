@@ -187,6 +187,10 @@ class ObjectFiles:
         by_path = dict(bodies)
         return list(_in_threads(lambda path: self.create(path, by_path[path]), by_path))
 
+    def create_stages(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
+        for bodies in stages:
+            self.create_all(bodies, in_order=False)
+
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         try:
             self._obstore.put(self._store, _checked(path), body, mode={"e_tag": tag}, use_multipart=False)

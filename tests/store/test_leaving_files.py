@@ -12,8 +12,9 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import savepoints, streams
 from chronolake_metastore.domain.results import StreamResult
 from chronolake_metastore.queries import deletable, file_groups, iceberg
+from chronolake_metastore.queries.iceberg import ChangedGroups
 from chronolake_metastore.store import needed_files
-from chronolake_metastore.store.files import FIRST, GroupKey
+from chronolake_metastore.store.files import FIRST
 from chronolake_metastore.store.iceberg import BaseFileOfStates
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletableOrphans
@@ -164,17 +165,19 @@ def test_iceberg_continues_no_snapshot_whose_files_may_have_left(
         clean(history)
     between = Micros(old[0]), Micros(new[0])
 
-    def changed(database: Database) -> Awaitable[list[GroupKey] | None]:
-        return iceberg.changed(TESTER, database, TABLE, states.table, between, 10)
+    def changes(database: Database) -> Awaitable[ChangedGroups | None]:
+        [state] = states.states[:1]
+        return iceberg.changes(TESTER, database, TABLE, states.table, state, state, between, (10, 10))
 
     def files(database: Database) -> Awaitable[list[BaseFileOfStates]]:
         [state] = states.states[:1]
         return iceberg.files(TESTER, database, TABLE, states.table, state, None, FIRST, 10)
 
-    groups = ask(dsn, None, changed)
-    assert groups == [("", bucket_file_id(0)), ("", bucket_file_id(1))]
+    changed = ask(dsn, None, changes)
+    assert changed is not None
+    assert changed.groups == [("", bucket_file_id(0)), ("", bucket_file_id(1))]
     let_leave(dsn, archive)
-    assert ask(dsn, None, changed) is None
+    assert ask(dsn, None, changes) is None
     with pytest.raises(errors.HistoryCleaned):
         ask(dsn, None, files)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import bisect
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -16,6 +17,7 @@ from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, SnapshotInde
 from chronolake_metastore.iceberg.encoding import Encoding
 from chronolake_metastore.iceberg.folders import LIST_BYTES_MAX, MetadataFolder
 from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry, Status
+from chronolake_metastore.queries.iceberg import ChangedGroups
 from chronolake_metastore.store.files import FIRST, GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
 from chronolake_model.times import Micros
@@ -32,6 +34,8 @@ READ_AT_ONCE: Final = 16
 """The most manifests that are read at once."""
 MANIFESTS_BYTES_MAX: Final = 64 * 1024 * 1024
 """The most bytes of them. A larger manifest is not read."""
+KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
+"""The most bytes of manifests that a server keeps in memory, of all tables."""
 ENTRIES_BYTES_MAX: Final = 256 * 1024 * 1024
 """The most bytes of former entries in memory. With more, all chunks are made anew."""
 
@@ -39,25 +43,54 @@ ENTRIES_BYTES_MAX: Final = 256 * 1024 * 1024
 class Facts(Protocol):
     """The facts of one table, see ``queries.iceberg``."""
 
-    async def changed(self, between: tuple[Micros, Micros], limit: int) -> list[GroupKey] | None:
-        """The first file groups that changed in a range; None if it is not known any more."""
+    async def changes(
+        self,
+        state: ServedState,
+        parent: ServedState,
+        between: tuple[Micros, Micros],
+        limits: tuple[int, int],
+    ) -> ChangedGroups | None:
+        """The file groups that changed in a range, and their files; None if not known, or if too many."""
 
     async def files(
         self, state: ServedState, parent: ServedState | None, after: GroupKey, limit: int
     ) -> list[BaseFileOfStates]:
         """The first files in the file groups after one."""
 
-    async def files_of(
-        self, state: ServedState, parent: ServedState | None, groups: Sequence[GroupKey], limit: int
-    ) -> list[BaseFileOfStates]:
-        """The first files of file groups."""
+
+class KeptManifests:
+    """The manifests that were written last, by name: the next snapshots are made from them.
+
+    Names have digests of the contents, so tables may share them.
+    """
+
+    def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._size_bytes = 0
+        self._contents: OrderedDict[str, bytes] = OrderedDict()
+
+    def keep(self, contents: Mapping[str, bytes]) -> None:
+        """Keep manifests, instead of those that were used longest ago."""
+        for name, content in contents.items():
+            self._size_bytes += len(content) - len(self._contents.pop(name, b""))
+            self._contents[name] = content
+        while self._size_bytes > self._bytes_max:
+            _, content = self._contents.popitem(last=False)
+            self._size_bytes -= len(content)
+
+    def get(self, name: str) -> bytes | None:
+        """A manifest, if it is kept."""
+        if name in self._contents:
+            self._contents.move_to_end(name)
+        return self._contents.get(name)
 
 
 class MetadataFiles:
     """The files in a folder, and those that are not written yet: in the order in which they may appear."""
 
-    def __init__(self, folder: MetadataFolder) -> None:
+    def __init__(self, folder: MetadataFolder, kept: KeptManifests) -> None:
         self._folder = folder
+        self._kept = kept
         self._manifests: dict[str, bytes] = {}
         self._lists: dict[str, bytes] = {}
         self._metadata: dict[str, bytes] = {}
@@ -84,6 +117,7 @@ class MetadataFiles:
         if sum(map(len, stages)) < files_min:
             return
         await self._folder.create([list(stage.items()) for stage in stages])
+        self._kept.keep(self._manifests)
         for stage in stages:
             stage.clear()
 
@@ -91,8 +125,10 @@ class MetadataFiles:
         """The contents of manifests, of those that exist."""
 
         async def content_of(manifest: IcebergManifest) -> bytes | None:
-            bytes_max = min(manifest.size_bytes, MANIFESTS_BYTES_MAX)
-            return self._manifests.get(manifest.path) or await self._folder.read(manifest.path, bytes_max)
+            known = self._manifests.get(manifest.path) or self._kept.get(manifest.path)
+            if known is not None:
+                return known
+            return await self._folder.read(manifest.path, min(manifest.size_bytes, MANIFESTS_BYTES_MAX))
 
         return await asyncio.gather(*map(content_of, found))
 
@@ -136,12 +172,10 @@ class SnapshotBuilder:
             # What it adds and removes is not carried back.
             involved.append(neighbour.parent or neighbour.state)
         between = min(state.time for state in involved), max(state.completion_time for state in involved)
-        groups = await self._facts.changed(between, CHANGED_MAX + 1)
-        if groups is None or len(groups) > CHANGED_MAX:
+        changes = await self._facts.changes(self._state, self._parent, between, (CHANGED_MAX, self._rows))
+        if changes is None:
             return None
-        files = await self._facts.files_of(self._state, self._parent, groups, self._rows) if groups else []
-        if len(files) == self._rows:
-            return None
+        groups, files = changes.groups, changes.files
         self._of_neighbour = {
             manifest.path.partition("-")[2]: manifest for chunk in old for manifest in chunk.manifests
         }

@@ -26,7 +26,7 @@ from chronolake_metastore.iceberg.partitions import Spec
 from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_metastore.iceberg.snapshots import MadeSnapshots, SnapshotMaker, location_of
 from chronolake_metastore.queries import iceberg as queries
-from chronolake_metastore.queries.iceberg import TableStates
+from chronolake_metastore.queries.iceberg import ChangedGroups, TableStates
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
@@ -155,21 +155,21 @@ class _Facts:
         self._name = name
         self._table = table
 
-    async def changed(self, between: tuple[Micros, Micros], limit: int) -> list[GroupKey] | None:
-        return await self._service.read(self._ctx, queries.changed, self._name, self._table, between, limit)
+    async def changes(
+        self,
+        state: ServedState,
+        parent: ServedState,
+        between: tuple[Micros, Micros],
+        limits: tuple[int, int],
+    ) -> ChangedGroups | None:
+        of = self._table, state, parent, between, limits
+        return await self._service.read(self._ctx, queries.changes, self._name, *of)
 
     async def files(
         self, state: ServedState, parent: ServedState | None, after: GroupKey, limit: int
     ) -> list[BaseFileOfStates]:
         return await self._service.read(
             self._ctx, queries.files, self._name, self._table, state, parent, after, limit
-        )
-
-    async def files_of(
-        self, state: ServedState, parent: ServedState | None, groups: Sequence[GroupKey], limit: int
-    ) -> list[BaseFileOfStates]:
-        return await self._service.read(
-            self._ctx, queries.files_of, self._name, self._table, state, parent, groups, limit
         )
 
 
@@ -191,6 +191,7 @@ class Catalog:
         self._snapshots_max = snapshots_max
         self._notify = notify
         self._tables: OrderedDict[UUID, _Known] = OrderedDict()
+        self._kept = building.KeptManifests()
         self._builds = asyncio.Semaphore(BUILDS_MAX)
         self._builds_by_storage: WeakValueDictionary[Storage, asyncio.Semaphore] = WeakValueDictionary()
         self._running: dict[asyncio.Task[None], Storage] = {}
@@ -382,7 +383,7 @@ class Catalog:
 
     async def _load(self, ctx: Context, known: _Known, older_seconds: float) -> None:
         name = known.name
-        found = await self._service.read(ctx, queries.states, name, self._snapshots_max)
+        found = await self._service.read(ctx, queries.states, name, self._snapshots_max, known.found)
         if known.loaded is not None and not older_seconds and found.is_like(known.found):
             # Instants have begun, or ended without a state.
             known.version = found.version
@@ -398,6 +399,7 @@ class Catalog:
             location,
             Encoding(found, spec, location),
             _Facts(self._service, ctx, name, found.table),
+            self._kept,
         )
         made = known.made
         if made.types != types:

@@ -42,13 +42,14 @@ class SnapshotMaker:
         location: str,
         encoding: Encoding,
         facts: building.Facts,
+        kept: building.KeptManifests,
     ) -> None:
         self._found = found
         self._folder = folder
         self._location = f"{location}/{folder.path}"
         self._encoding = encoding
         self._facts = facts
-        self.files = building.MetadataFiles(folder)
+        self.files = building.MetadataFiles(folder, kept)
         before = [] if found.before is None else [found.before]
         states = sorted([*found.states, *before], key=lambda state: state.time)
         self._parents = {state.time: parent for parent, state in itertools.pairwise([None, *states]) if state}

@@ -12,7 +12,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables
-from chronolake_metastore.store import archived, iceberg as stored, instants, schemas
+from chronolake_metastore.store import iceberg as stored, schemas
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.iceberg import ServedState
 from chronolake_metastore.store.postgres.engine import Database, Reader
@@ -46,11 +46,18 @@ class TableStates(msgspec.Struct, frozen=True):
         return other is not None and msgspec.structs.replace(other, version=self.version) == self
 
 
+class ChangedGroups(msgspec.Struct, frozen=True):
+    """File groups that changed, and their files in a state or its parent, in order."""
+
+    groups: list[GroupKey]
+    files: list[stored.BaseFileOfStates]
+
+
 async def find(ctx: Context, database: Database, table_name: str) -> tuple[Table, int]:
     """A table, and the last version of its log; raises ``TableNotFound``."""
     async with database.reading() as connection:
-        table = await tables.find(ctx, connection, table_name)
-        return table, await stored.version(connection, table.table_id)
+        head = await _head(ctx, connection, table_name)
+        return head.table, head.version
 
 
 async def versions(ctx: Context, database: Database, table_ids: Sequence[UUID]) -> dict[UUID, int]:
@@ -59,50 +66,67 @@ async def versions(ctx: Context, database: Database, table_ids: Sequence[UUID]) 
         return await stored.versions(connection, table_ids)
 
 
-async def states(ctx: Context, database: Database, table_name: str, limit: int) -> TableStates:
-    """The newest ``limit`` states of a table; raises ``TableNotFound``."""
+async def states(
+    ctx: Context, database: Database, table_name: str, limit: int, known: TableStates | None = None
+) -> TableStates:
+    """The newest ``limit`` states of a table; raises ``TableNotFound``.
+
+    The versions of the schema are not read again if ``known``, an earlier answer of the same table, has all.
+    """
     async with database.reading() as connection:
-        table = await tables.find(ctx, connection, table_name)
-        version = await stored.version(connection, table.table_id)
+        head = await _head(ctx, connection, table_name)
+        table = head.table
         of_schema: list[Schema] = []
+        if known is not None and known.table.definition.schema == table.definition.schema:
+            of_schema += known.schemas[: table.definition.schema_version]
         while len(of_schema) < table.definition.schema_version:
             of_schema += await schemas.page(connection, table.table_id, len(of_schema), SCHEMAS_AT_ONCE)
         # One more: the oldest one needs its parent.
         found = await stored.states(connection, table, limit + 1)
-        # The newest instants never leave PostgreSQL.
-        last_completion, _ = await instants.latest_completion(connection, table.table_id, None)
         # States leave by cleans, and with their instants.
         pinned_states = await stored.savepoints(connection, table.table_id, SAVEPOINTS_MAX)
         is_left_out = len(found) > limit and all(found[-limit - 1].time != time for _, time in pinned_states)
         before = found.pop(-limit - 1) if is_left_out else None
         is_whole = len(found) <= limit and before is None and table.cleaned_before is None
-        is_whole = is_whole and await archived.instants_from(connection, table.table_id) is None
         return TableStates(
             table,
-            version,
+            head.version,
             of_schema,
             found,
             before,
             pinned_states,
-            last_completion,
-            is_whole,
+            # The newest instants never leave PostgreSQL.
+            head.last_completion,
+            is_whole and head.has_all_instants,
         )
 
 
-async def changed(
+async def changes(
     ctx: Context,
     database: Database,
     table_name: str,
     table: Table,
+    state: ServedState,
+    parent: ServedState,
     between: tuple[Micros, Micros],
-    limit: int,
-) -> list[GroupKey] | None:
-    """The first ``limit`` file groups that changed in a range (from, to]; None if it is not known any more."""
+    limits: tuple[int, int],
+) -> ChangedGroups | None:
+    """The file groups that changed in a range (from, to], which has a state and its parent.
+
+    None if they are not known any more, or if the groups, or their files, are more than their limit.
+    """
+    groups_max, files_max = limits
     async with database.reading() as connection:
         first = await stored.complete_from(connection, table.table_id)
         if first is not None and between[0] < first:
             return None
-        return await stored.changed_groups(connection, table.table_id, between, limit)
+        groups = await stored.changed_groups(connection, table.table_id, between, groups_max + 1)
+        if not groups:
+            return ChangedGroups([], [])
+        if len(groups) > groups_max:
+            return None
+        of_groups = await stored.files_of(connection, table, state, parent, groups, files_max + 1)
+        return None if len(of_groups) > files_max else ChangedGroups(groups, of_groups)
 
 
 async def files(
@@ -121,20 +145,11 @@ async def files(
         return await stored.files(connection, table, state, parent, after, limit)
 
 
-async def files_of(
-    ctx: Context,
-    database: Database,
-    table_name: str,
-    table: Table,
-    state: ServedState,
-    parent: ServedState | None,
-    groups: Sequence[GroupKey],
-    limit: int,
-) -> list[stored.BaseFileOfStates]:
-    """As ``store.iceberg.files_of``; raises ``HistoryCleaned`` when files of a state may have left."""
-    async with database.reading() as connection:
-        await _refuse_left(connection, table, state, parent)
-        return await stored.files_of(connection, table, state, parent, groups, limit)
+async def _head(ctx: Context, connection: Reader, table_name: str) -> stored.TableHead:
+    head = await stored.head(connection, table_name)
+    found = await tables.expected(ctx, connection, table_name, None if head is None else head.table)
+    assert head is not None, found.name
+    return head
 
 
 async def _refuse_left(

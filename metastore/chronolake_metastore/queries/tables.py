@@ -25,7 +25,11 @@ async def find(ctx: Context, connection: Reader, name: str) -> tables.Table:
 
     Raises ``TableNotFound``, also if the caller expects another table of this name.
     """
-    table = await catalog.get_table(connection, name)
+    return await expected(ctx, connection, name, await catalog.get_table(connection, name))
+
+
+async def expected(ctx: Context, connection: Reader, name: str, table: tables.Table | None) -> tables.Table:
+    """The table that has a name now, if one has; raises as ``find``."""
     expected_id = ctx.table_id
     if expected_id is not None and (table is None or table.table_id != expected_id):
         present = await transaction.read(connection, catalog.find_present_names([expected_id]))

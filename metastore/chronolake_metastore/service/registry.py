@@ -191,9 +191,8 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     files.snapshot: Requirement(),
     following.begin: Requirement(),
     health.page: Requirement(names=_nothing),
-    iceberg.changed: Requirement(),
+    iceberg.changes: Requirement(),
     iceberg.files: Requirement(),
-    iceberg.files_of: Requirement(),
     iceberg.find: Requirement(),
     iceberg.states: Requirement(),
     # Only a worker reads them, of tables that clients may read.

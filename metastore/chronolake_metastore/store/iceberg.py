@@ -10,13 +10,15 @@ import msgspec
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.store import catalog
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, TableType
 
-_VERSION: Final = "SELECT version FROM clock WHERE table_id = %(table_id)s"
+_HEAD: Final = statements.load("iceberg/head")
 _VERSIONS: Final = "SELECT table_id, version FROM clock WHERE table_id = ANY (%(table_ids)s)"
 _SAVEPOINTS: Final = statements.load("iceberg/savepoints")
 _STATES: Final = statements.load("iceberg/states")
@@ -72,10 +74,26 @@ class BaseFileOfStates(msgspec.Struct, frozen=True):
         return self.partition_path, self.file_id
 
 
-async def version(connection: Reader, table_id: UUID) -> int:
-    """The last version of a table's log."""
-    rows = await statements.execute(connection, _VERSION, {"table_id": table_id})
-    return int(rows.scalar_one())
+class TableHead(msgspec.Struct, frozen=True):
+    """A table, the last version of its log, and its last completion time.
+
+    ``has_all_instants`` says whether none has left PostgreSQL.
+    """
+
+    table: Table
+    version: int
+    last_completion: Micros | None
+    has_all_instants: bool
+
+
+async def head(connection: Reader, name: str) -> TableHead | None:
+    """The head of the live table of this name, if there is one."""
+    namespace, table = split_table_name(name)
+    rows = await statements.execute(connection, _HEAD, {"namespace": namespace, "table": table})
+    if (row := rows.one_or_none()) is None:
+        return None
+    *of_table, version, last_completion, has_all_instants = row
+    return TableHead(catalog.table_of(*of_table), version, last_completion, has_all_instants)
 
 
 async def versions(connection: Reader, table_ids: Sequence[UUID]) -> dict[UUID, int]:

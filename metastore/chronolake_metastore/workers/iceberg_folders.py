@@ -48,10 +48,10 @@ class IcebergFolder:
 
         def create() -> None:
             self._guard.check_claim()
-            for files in stages:
-                bodies = [(f"{self.path}/{name}", content) for name, content in files]
-                if bodies:
-                    self._files.create_all(bodies, in_order=False)
+            if any(stages):
+                self._files.create_stages(
+                    [[(f"{self.path}/{name}", content) for name, content in files] for files in stages]
+                )
 
         await run(create)
 
