@@ -1,4 +1,4 @@
-"""The work of the Iceberg catalog after a commit: what a load reads and writes."""
+"""The work of the Iceberg catalog after a commit: what a load reads and writes, and what is made ahead."""
 
 from __future__ import annotations
 
@@ -6,14 +6,20 @@ import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 import chronolake
+from chronolake_metastore.batching.sequencer import Notifier
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.iceberg.building import KeptManifests
 from chronolake_metastore.iceberg.catalog import Catalog
 from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.workers import iceberg_snapshots
+from chronolake_metastore.workers.worker import Resources
 from chronolake_storage.local import LocalFiles
 from chronolake_storage.objects import ObjectFiles
 from tests.server.iceberg_catalogs import WrappedFolder, with_catalog
@@ -62,6 +68,41 @@ def test_a_load_after_a_commit_reads_no_file_and_writes_at_once(
         return [*calls, folders.calls()]
 
     assert with_catalog(shared_dsn, use, wrap=folders) == [["create"], []]
+
+
+def test_a_commit_during_a_look_of_the_worker_is_made_ahead_of_a_load(
+    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = new_table(client, "ice.ahead", tmp_path / "ahead")
+    monkeypatch.setattr(iceberg_snapshots, "POLL_SECONDS", 3_600.0)
+    folders, notifier = _Folders(), Notifier()
+
+    follow, looks = Catalog.follow, list[bool]()
+    has_looked_again = asyncio.Event()
+
+    async def followed(catalog: Catalog, ctx: Context) -> bool:
+        looks.append(await follow(catalog, ctx))
+        if len(looks) == 1:
+            await asyncio.to_thread(commit, table)
+            notifier.notify()
+        else:
+            has_looked_again.set()
+        return looks[-1]
+
+    async def use(catalog: Catalog) -> list[str]:
+        await catalog.load(TESTER, table.name)
+        resources = SimpleNamespace(notifier=notifier, catalog=catalog, metrics=Metrics())
+        worker = asyncio.create_task(iceberg_snapshots.run(cast("Resources", resources)))
+        async with asyncio.timeout(60):
+            await has_looked_again.wait()
+        worker.cancel()
+        folders.calls()
+        loaded = await catalog.load(TESTER, table.name)
+        assert len(loaded.metadata["snapshots"]) == 2
+        return folders.calls()
+
+    monkeypatch.setattr(Catalog, "follow", followed)
+    assert with_catalog(shared_dsn, use, wrap=folders) == []
 
 
 def test_kept_manifests_are_bounded_and_those_in_use_stay() -> None:
