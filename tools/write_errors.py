@@ -27,12 +27,14 @@ SERVER: Final = ROOT / "metastore/chronolake_metastore/errors.py"
 PARENTS: Final[Mapping[Path, Mapping[int, str]]] = {
     CLIENT: {
         **dict.fromkeys((400, 405, 408, 413, 415, 422), "InvalidRequest"),
+        **dict.fromkeys((401, 403), "AccessRefused"),
         404: "NotFound",
         **dict.fromkeys((409, 410), "Conflict"),
         **dict.fromkeys((429, 503), "ServerUnavailable"),
         500: "ServerError",
     },
     SERVER: {
+        403: "AccessRefused",
         404: "NotFound",
         409: "Conflict",
         422: "Unprocessable",

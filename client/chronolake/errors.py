@@ -8,6 +8,7 @@
     ├── ServerUnavailable           502, 503, 504: temporary; the client has retried already
     └── RequestRefused              the server refused the request: nothing was changed
         ├── InvalidRequest          the request is invalid: correct it
+        ├── AccessRefused           the server does not know the caller, or the caller lacks a right
         ├── NotFound                the object of the request does not exist
         └── Conflict                the request is valid, but the present state does not allow it
 
@@ -106,6 +107,10 @@ class InvalidRequest(RequestRefused):
     """The request itself is invalid."""
 
 
+class AccessRefused(RequestRefused):
+    """The server does not know the caller, or the caller lacks a right."""
+
+
 class NotFound(RequestRefused):
     """The object of the request does not exist."""
 
@@ -123,6 +128,17 @@ class InvalidParameter(InvalidRequest):
 
 class InvalidCursor(InvalidRequest):
     """The cursor does not come from this list. Start the list again without a cursor."""
+
+
+class Unauthenticated(AccessRefused):
+    """The request has no token that the server accepts.
+
+    Send a valid token: `Authorization: Bearer …`. The answer is the same for each reason.
+    """
+
+
+class Forbidden(AccessRefused):
+    """The caller may not do this. Ask an administrator for the right; `detail` names it."""
 
 
 class RouteNotFound(NotFound):

@@ -43,6 +43,18 @@ class ProblemCode(enum.StrEnum):
         "The cursor does not come from this list",
         "Start the list again without a cursor.",
     )
+    UNAUTHENTICATED = (
+        "unauthenticated",
+        401,
+        "The request has no token that the server accepts",
+        "Send a valid token: `Authorization: Bearer …`. The answer is the same for each reason.",
+    )
+    FORBIDDEN = (
+        "forbidden",
+        403,
+        "The caller may not do this",
+        "Ask an administrator for the right; `detail` names it.",
+    )
     ROUTE_NOT_FOUND = (
         "route-not-found",
         404,

@@ -11,10 +11,12 @@ from typing import Final
 from litestar import Router
 from litestar.di import Provide
 from litestar.openapi.plugins import JsonRenderPlugin
+from litestar.types import ASGIApp
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.api import (
     adoption,
+    bounds,
     callers,
     cleans,
     cuts,
@@ -25,6 +27,7 @@ from chronolake_metastore.api import (
     file_groups,
     files,
     health,
+    identification,
     instants,
     markers,
     namespaces,
@@ -33,6 +36,7 @@ from chronolake_metastore.api import (
     plans,
     publication,
     readers,
+    request_log,
     routes,
     savepoints,
     scans,
@@ -52,11 +56,12 @@ from chronolake_metastore.batching.markers import MarkerBatcher
 from chronolake_metastore.batching.sequencer import Notifier, Sequencer
 from chronolake_metastore.followers import Followers
 from chronolake_metastore.iceberg.catalog import Catalog
+from chronolake_metastore.identification import identifier as identifiers
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.service.service import Service
-from chronolake_metastore.settings import Settings
+from chronolake_metastore.settings import Access, Settings, warnings_of
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import registry
 from chronolake_metastore.workers.iceberg_folders import IcebergFolders
@@ -103,20 +108,21 @@ def create_app(settings: Settings) -> Application:
     decoding.prepare("chronolake_model")
     location = settings.archive
     archive = ArchiveStorage(object_storage.open_location(location)) if location else None
+    identifier = identifiers.of_settings(settings)
     database = Database(settings, lambda: _reader_of(archive))
     metrics = Metrics()
     notifier = Notifier()
     followers = Followers(settings, metrics)
     catching_up = CatchingUp(database, settings.catch_up_bytes)
     watch = IdentityWatch(database, settings, metrics)
-    probe = readiness.Probe(database, watch.refuse)
+    probe = readiness.Probe(database, watch.refuse, tells_reasons=settings.access is Access.OFF)
     sequencer = Sequencer(database, settings, metrics, notifier)
     marker_batcher = MarkerBatcher(database, settings, metrics)
-    service = Service(database, sequencer, marker_batcher, watch.refuse)
+    service = Service(database, sequencer, marker_batcher, watch.refuse, settings.access)
 
     folders = IcebergFolders(database, settings.storage_endpoints)
     catalog = Catalog(service, folders.open, settings.iceberg_snapshots_max, notifier.notify)
-    index = health.index_of(settings)
+    index, warnings = health.index_of(settings), warnings_of(settings)
     iceberg = [iceberg_handlers.router(service, catalog)] if settings.iceberg_snapshots_max else []
 
     @asynccontextmanager
@@ -164,6 +170,7 @@ def create_app(settings: Settings) -> Application:
             "catching_up": Provide(lambda: catching_up, sync_to_thread=False),
             "probe": Provide(lambda: probe, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
+            "warnings": Provide(lambda: warnings, sync_to_thread=False),
             "index": Provide(lambda: index, sync_to_thread=False),
         },
         lifespan=[lifespan],
@@ -182,8 +189,16 @@ def create_app(settings: Settings) -> Application:
         logging_config=None,
     )
     app.end_streams = followers.close
+    app.identify_callers = lambda inner: identification.with_callers(inner, identifier, metrics)
     app.fast_path = FastPath(app, service)
     return app
+
+
+def served(app: Application, settings: Settings) -> ASGIApp:
+    """The application as it is served: with its log, its deadlines, known callers and bounded bodies."""
+    bounded = bounds.with_bounded_bodies(app, settings.bodies_bytes_max)
+    identified = app.identify_callers(bounded)
+    return request_log.logged(bounds.with_deadlines(identified, settings.answer_seconds), settings.request_log)
 
 
 def _reader_of(storage: ArchiveStorage | None) -> object:

@@ -1,6 +1,7 @@
 """Why a request is refused: one tree, each leaf with its stable code.
 
 TimelineError                      the request cannot be carried out; answered as a problem (RFC 9457)
+|__AccessRefused                   401, 403
 |__NotFound                        404
 |__Conflict                        409
 |__Unprocessable                   422
@@ -14,10 +15,20 @@ constructor makes the message.
 
 from __future__ import annotations
 
+import enum
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from chronolake_model.problems import ProblemCode
+
+
+class Reason(enum.StrEnum):
+    """Why a caller is unknown."""
+
+    NO_TOKEN = "no token"
+    NOT_BEARER = "not one header Authorization with a bearer token"
+    UNKNOWN_TOKEN = "unknown token"
+
 
 _CODES: Final = {code.class_name: code for code in ProblemCode}
 
@@ -39,6 +50,20 @@ class TimelineError(Exception):
     def __init_subclass__(cls) -> None:  # type: ignore[explicit-override]  # typing.override is Python 3.12's
         if (code := _CODES.get(cls.__name__)) is not None:
             cls.code = code
+
+
+class AccessRefused(TimelineError):
+    """The caller is unknown, or lacks a right."""
+
+
+class Unauthenticated(AccessRefused):
+    """``reason`` is for the log and the metrics of the server: a stranger learns only that there is one."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(
+            "the request needs a token that this server accepts; send the header Authorization: Bearer <token>"
+        )
+        self.reason = reason
 
 
 class NotFound(TimelineError):
@@ -239,6 +264,10 @@ class InvalidParameter(TimelineError):
 
 class InvalidCursor(TimelineError):
     """The cursor does not come from this list. Start the list again without a cursor."""
+
+
+class Forbidden(AccessRefused):
+    """The caller may not do this. Ask an administrator for the right; `detail` names it."""
 
 
 class NamespaceExists(Conflict):

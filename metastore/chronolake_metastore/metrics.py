@@ -22,6 +22,12 @@ class Metrics:
             ["command", "result"],
             registry=self.registry,
         )
+        self.unauthenticated = Counter(
+            "chronolake_unauthenticated",
+            "Requests that were answered 401, by the reason, which the answer does not say.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.group_size = Histogram(
             "chronolake_group_size",
             "Commands in one transaction of the sequencer.",
@@ -140,43 +146,7 @@ class Metrics:
             "The time since the end of the oldest era whose answers PostgreSQL has; 0 if none has ended.",
             registry=self.registry,
         )
-        self.publication_steps = Counter(
-            "chronolake_publication_steps",
-            "Steps that this server published for Hudi's readers.",
-            registry=self.registry,
-        )
-        self.publication_failures = Counter(
-            "chronolake_publication_failures",
-            "Tries of this server to publish a table that failed.",
-            registry=self.registry,
-        )
-        self.publication_foreign_files = Counter(
-            "chronolake_publication_foreign_files",
-            "Files that this server found in .hoodie of published tables and that no publisher wrote.",
-            registry=self.registry,
-        )
-        self.publication_lag = Gauge(
-            "chronolake_publication_lag_seconds",
-            "The age of the oldest event that is not published, of tables that have been written.",
-            registry=self.registry,
-        )
-        self.publication_paused = Gauge(
-            "chronolake_publication_paused",
-            "Tables whose publication is paused, because Hudi's readers cannot read them as they are.",
-            registry=self.registry,
-        )
-        self.active_timeline_held = Gauge(
-            "chronolake_active_timeline_held_seconds",
-            "The age of the oldest instant that holds the active timeline of a published table, by the cause.",
-            ["held_by"],
-            registry=self.registry,
-        )
-        self.tables_unpublished = Gauge(
-            "chronolake_table_unpublished",
-            "1 for each table that is not published as it is (paused, failing); the first hundred.",
-            ["table", "why"],
-            registry=self.registry,
-        )
+        self._add_publication()
         self.service_plans = Gauge(
             "chronolake_service_plans",
             "Pending plans of table services, of all tables.",
@@ -214,4 +184,43 @@ class Metrics:
         )
         self.ring_bytes = Gauge(
             "chronolake_ring_bytes", "The newest events, in memory for all followers.", registry=self.registry
+        )
+
+    def _add_publication(self) -> None:
+        self.publication_steps = Counter(
+            "chronolake_publication_steps",
+            "Steps that this server published for Hudi's readers.",
+            registry=self.registry,
+        )
+        self.publication_failures = Counter(
+            "chronolake_publication_failures",
+            "Tries of this server to publish a table that failed.",
+            registry=self.registry,
+        )
+        self.publication_foreign_files = Counter(
+            "chronolake_publication_foreign_files",
+            "Files that this server found in .hoodie of published tables and that no publisher wrote.",
+            registry=self.registry,
+        )
+        self.publication_lag = Gauge(
+            "chronolake_publication_lag_seconds",
+            "The age of the oldest event that is not published, of tables that have been written.",
+            registry=self.registry,
+        )
+        self.publication_paused = Gauge(
+            "chronolake_publication_paused",
+            "Tables whose publication is paused, because Hudi's readers cannot read them as they are.",
+            registry=self.registry,
+        )
+        self.active_timeline_held = Gauge(
+            "chronolake_active_timeline_held_seconds",
+            "The age of the oldest instant that holds the active timeline of a published table, by the cause.",
+            ["held_by"],
+            registry=self.registry,
+        )
+        self.tables_unpublished = Gauge(
+            "chronolake_table_unpublished",
+            "1 for each table that is not published as it is (paused, failing); the first hundred.",
+            ["table", "why"],
+            registry=self.registry,
         )

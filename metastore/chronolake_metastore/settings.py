@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
@@ -19,6 +20,13 @@ class RequestLog(enum.StrEnum):
     OFF = "off"
     DEBUG = "debug"
     INFO = "info"
+
+
+class Access(enum.StrEnum):
+    """Whether callers must say who they are."""
+
+    OFF = "off"
+    ON = "on"
 
 
 class LogLineFormat(enum.StrEnum):
@@ -82,12 +90,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = Path("~/.local/share/chronolake")
     host: Annotated[str, Option(help="The address to listen at.")] = "127.0.0.1"
     port: Annotated[int, Option(help="The port to listen at.", min=0, max=65_535)] = 7077
+    access: Annotated[
+        Access,
+        Option(
+            help="off: every client that reaches the port may do everything. on: every request needs a token."
+        ),
+    ] = Access.OFF
+    admin_token_file: Annotated[
+        Path | None,
+        Option(
+            help="A file with the token of the static admin, who is known also without a database. It is "
+            "read again when it changes.",
+            metavar="FILE",
+        ),
+    ] = None
     allow_anonymous: Annotated[
         bool,
         Option(
             help=(
-                "Listen at an address that other machines reach, although there is no access control: every "
-                "client that reaches the port may do everything."
+                "Listen at an address that other machines reach, although access is off: every client that "
+                "reaches the port may do everything."
             )
         ),
     ] = False
@@ -336,6 +358,28 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_level: Annotated[LogLevel, Option(help="The lowest level of log lines that are written.")] = (
         LogLevel.INFO
     )
+
+
+def is_open_to_network(settings: Settings) -> bool:
+    """Whether unknown callers of other machines may do everything."""
+    return settings.access is Access.OFF and not is_loopback(settings.host)
+
+
+def warnings_of(settings: Settings) -> list[str]:
+    """Dangers of these settings, which the log has at each start and ``/ready`` always."""
+    if is_open_to_network(settings):
+        return [f"access is off: every client that reaches {settings.host} may do everything"]
+    return []
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def all_settings() -> list[Setting]:

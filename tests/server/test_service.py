@@ -18,7 +18,7 @@ from chronolake_metastore.notes import markers, metastore, readers
 from chronolake_metastore.queries import tables
 from chronolake_metastore.service import service as door
 from chronolake_metastore.service.service import Service
-from chronolake_metastore.settings import Settings
+from chronolake_metastore.settings import Access, Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.operations.declaring import Right
 from chronolake_model.readers import BeginReading
@@ -38,7 +38,10 @@ ASKED: dict[str, tuple[Right, Callable[[Service], Awaitable[object]]]] = {
 
 
 def ask(
-    dsn: str, asked: Callable[[Service], Awaitable[object]], refuse: Callable[[], None] = door.refuse_nothing
+    dsn: str,
+    asked: Callable[[Service], Awaitable[object]],
+    refuse: Callable[[], None] = door.refuse_nothing,
+    access: Access = Access.OFF,
 ) -> None:
     """Ask a service once."""
 
@@ -47,7 +50,8 @@ def ask(
         database = Database(settings)
         sequencer = Sequencer(database, settings, metrics, Notifier())
         try:
-            await asked(Service(database, sequencer, MarkerBatcher(database, settings, metrics), refuse))
+            batcher = MarkerBatcher(database, settings, metrics)
+            await asked(Service(database, sequencer, batcher, refuse, access))
         finally:
             await database.close()
 
@@ -64,7 +68,13 @@ def test_what_a_caller_has_no_right_to_is_not_done(kind: str, monkeypatch: pytes
 
     monkeypatch.setattr(door, "authorize", refuse_ann)
     with pytest.raises(PermissionError):
-        ask(NO_DATABASE, asked)
+        ask(NO_DATABASE, asked, access=Access.ON)
+
+
+@pytest.mark.parametrize("kind", ASKED)
+def test_an_unknown_caller_may_do_nothing_while_access_is_on(kind: str) -> None:
+    with pytest.raises(errors.Unauthenticated):
+        ask(NO_DATABASE, ASKED[kind][1], access=Access.ON)
 
 
 @pytest.mark.parametrize("kind", ["a command", "markers"])

@@ -47,7 +47,7 @@ def example(setting: Setting) -> tuple[str, Any]:
         return "true", True
     if setting.type == Sequence[str]:
         return "https://s3.example", ["https://s3.example"]
-    if setting.type is Path:
+    if setting.type in (Path, Path | None):
         return "/srv/lake", Path("/srv/lake")
     if isinstance(setting.type, enum.EnumType):
         other = next(member for member in list[enum.StrEnum](setting.type) if member != setting.default)

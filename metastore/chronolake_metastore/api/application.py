@@ -20,6 +20,7 @@ from litestar.enums import HttpMethod, ScopeType
 from litestar.handlers import HTTPRouteHandler
 from litestar.routes import HTTPRoute
 from litestar.types import (
+    ASGIApp,
     HTTPScope,
     LifeSpanReceive,
     LifeSpanScope,
@@ -57,6 +58,8 @@ class Application(Litestar):
 
     end_streams: Callable[[], None]
     """Ends the streams of events, which never end by themselves."""
+    identify_callers: Callable[[ASGIApp], ASGIApp]
+    """Has an application that wraps this one identify callers, as its settings say."""
     fast_path: FastPath | None = None
 
     async def __call__(  # type: ignore[explicit-override]  # typing.override is Python 3.12's

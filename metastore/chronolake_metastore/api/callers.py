@@ -18,15 +18,17 @@ from litestar import Request, Response
 from litestar.di import Provide
 from litestar.types import HTTPScope
 
+from chronolake_metastore import errors
 from chronolake_metastore.api import parameters
+from chronolake_metastore.api.identification import subject_of
 from chronolake_metastore.api.parameters import ACTOR_HEADER, KEY_HEADER, ActorHeader, IdempotencyKey
 from chronolake_metastore.api.v1 import rendering
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.subjects import ANONYMOUS, Subject, actor_of
 from chronolake_metastore.service.service import ParametersT, ResultT, Service
 from chronolake_metastore.store.postgres.engine import Database
 
-ANONYMOUS = "anonymous"
 _numbers = itertools.count(1)
 
 
@@ -121,12 +123,26 @@ def _process_id() -> str:
 
 def _context(scope: HTTPScope, request_id: str, actor: str | None, table_id: UUID | None) -> Context:
     client = scope["client"]
+    subject = subject_of(scope)
     return Context(
-        actor=ANONYMOUS if actor is None else parameters.header(ACTOR_HEADER, actor),
+        actor=_actor(subject, None if actor is None else parameters.header(ACTOR_HEADER, actor)),
         request_id=request_id,
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if client is None else client[0],
         place=parameters.path_as_sent(scope),
         table_id=table_id,
         dialect=rendering.V1,
+        subject=subject,
     )
+
+
+def _actor(subject: Subject, name: str | None) -> str:
+    """The actor of a request whose header names one; raises ``Forbidden``."""
+    if subject == ANONYMOUS:
+        return subject.name if name is None else name
+    if name is not None and not subject.may_act_for_others:
+        raise errors.Forbidden(
+            f"{subject.name} may not act on behalf of others; leave the header {ACTOR_HEADER} out, and the log "
+            "names the subject"
+        )
+    return actor_of(subject, name)

@@ -31,6 +31,13 @@ class Health(msgspec.Struct, frozen=True):
     status: str = "ok"
 
 
+class Readiness(msgspec.Struct, frozen=True):
+    """The server serves. ``warnings`` are dangers of its settings."""
+
+    warnings: list[str]
+    status: str = "ok"
+
+
 _PATHS: Final = {
     "api": "/v1",
     "openapi": "/openapi.json",
@@ -74,7 +81,7 @@ async def get_health() -> Health:
     tags=TAGS,
     responses=problems.documented([ProblemCode.METASTORE_MOVED, ProblemCode.ARCHIVE_UNAVAILABLE]),
 )
-async def get_ready(probe: NamedDependency[readiness.Probe]) -> Health:
+async def get_ready(probe: NamedDependency[readiness.Probe], warnings: NamedDependency[list[str]]) -> Readiness:
     """Answers 200 when the database answers, takes writes and has the schema that this server knows, else 503.
 
     It answers 503, `archive-unavailable`, as long as old answers are in the archive of the log alone and it has
@@ -85,7 +92,7 @@ async def get_ready(probe: NamedDependency[readiness.Probe]) -> Health:
     The answer comes within a few seconds, also without a database.
     """
     await probe.check()
-    return Health()
+    return Readiness(warnings)
 
 
 @get("/metrics", summary="Figures for Prometheus", tags=TAGS, include_in_schema=False)

@@ -62,7 +62,10 @@ ActorHeader = Annotated[
     str | None,
     HeaderParameter(
         name=ACTOR_HEADER,
-        description="The sender's name, for the log. It is not verified, because there is no access control.",
+        description=(
+            "The sender's name, for the log. With `--access off` it is not verified; with `on` it follows the "
+            "subject, whose token must allow it to act on behalf of others."
+        ),
     ),
 ]
 

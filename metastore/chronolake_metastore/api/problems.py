@@ -46,6 +46,8 @@ _PARAMETERS: Final = {
 }
 """Parameters with other names in Python than in a request."""
 _ALWAYS: Final = (
+    ProblemCode.UNAUTHENTICATED,
+    ProblemCode.FORBIDDEN,
     ProblemCode.INVALID_PARAMETER,
     ProblemCode.INTERNAL_ERROR,
     ProblemCode.DATABASE_UNAVAILABLE,

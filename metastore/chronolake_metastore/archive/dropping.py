@@ -17,6 +17,7 @@ from chronolake_metastore.domain import eras as domain
 from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.eras import Era, RecordArchivedEra
+from chronolake_metastore.domain.subjects import SERVER
 from chronolake_metastore.proof.replay import Progress, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive, eras
@@ -125,7 +126,7 @@ async def _proved(settings: Settings, storage: ArchiveStorage, progress: Progres
 async def _drop(database: Database, storage: ArchiveStorage, era: Era, link: str) -> None:
     assert era.ended_before is not None
     command = RecordArchivedEra(era.number, era.ended_before, storage.location, link)
-    request = group.request_of(Context(ACTOR, f"{_KEYS}{era.number}-{uuid.uuid4()}", None, ""), command)
+    request = group.request_of(Context(ACTOR, f"{_KEYS}{era.number}-{uuid.uuid4()}", subject=SERVER), command)
     session = Session(database)
     try:
         [result] = (await group.run(session, [request], drift_max_us=0)).results

@@ -7,7 +7,6 @@ import contextlib
 import errno
 import gc
 import http.client
-import ipaddress
 import json
 import signal
 import socket
@@ -19,11 +18,11 @@ from granian.http import HTTP1Settings
 from granian.server.embed import Server
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import bounds, request_log
-from chronolake_metastore.app import create_app
+from chronolake_metastore.api import identification
+from chronolake_metastore.app import create_app, served
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.queries import readiness
-from chronolake_metastore.settings import Settings
+from chronolake_metastore.settings import Settings, is_open_to_network, warnings_of
 from chronolake_metastore.store.postgres import migrations
 
 EMBEDDED_SECONDS: Final = 1.0
@@ -37,16 +36,17 @@ _CONNECTION_BUFFER_BYTES = 64 * 1024
 
 _LISTENER_SECONDS: Final = 2.0
 _INDEX_BYTES_MAX: Final = 10_000
+_CHRONOLAKE: Final = "a Chronolake server"
 
 _log = telemetry.logger(__name__)
 
 
 def refuse_anonymous_network(settings: Settings) -> None:
-    """Raise ``ConfigurationError`` when other machines could reach a server without access control."""
-    if not settings.allow_anonymous and not _is_loopback(settings.host):
+    """Raise ``ConfigurationError`` when other machines could reach a server whose access is off."""
+    if is_open_to_network(settings) and not settings.allow_anonymous:
         raise errors.ConfigurationError(
-            f"{settings.host} can be reached from other machines, and there is no access control; listen at "
-            "127.0.0.1, or use --allow-anonymous if the network protects the port"
+            f"{settings.host} can be reached from other machines, and access is off; use --access on, listen "
+            "at 127.0.0.1, or use --allow-anonymous if the network protects the port"
         )
 
 
@@ -76,12 +76,7 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
     # And a group of commands makes thousands of objects, hardly any of which refer to each other in a circle.
     gc.set_threshold(20_000, 20, 20)
     server = Server(
-        request_log.logged(
-            bounds.with_deadlines(
-                bounds.with_bounded_bodies(app, settings.bodies_bytes_max), settings.answer_seconds
-            ),
-            settings.request_log,
-        ),
+        served(app, settings),
         address=settings.host,
         port=settings.port,
         interface=Interfaces.ASGI,
@@ -103,6 +98,8 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
     loop = asyncio.get_running_loop()
     for stopping in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(stopping, stop)
+    for warning in warnings_of(settings):
+        _log.warning(warning)
     _log.info("serving", url=f"http://{settings.host}:{settings.port}", openapi="/openapi.json")
     async with asyncio.TaskGroup() as tasks:
         keeper = tasks.create_task(_keep_running(embedded)) if embedded is not None else None
@@ -144,21 +141,15 @@ def _listener(settings: Settings) -> str:
     try:
         with contextlib.closing(connection):
             connection.request("GET", "/")
-            index = json.loads(connection.getresponse().read(_INDEX_BYTES_MAX))
+            answer = connection.getresponse()
+            if answer.getheader("WWW-Authenticate") == identification.CHALLENGE:
+                return _CHRONOLAKE
+            index = json.loads(answer.read(_INDEX_BYTES_MAX))
     except (OSError, ValueError, http.client.HTTPException):
         return "another program"
     if isinstance(index, dict) and index.get("name") == "chronolake":
-        return "a Chronolake server"
+        return _CHRONOLAKE
     return "another program"
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def as_json(document: dict[str, Any]) -> str:

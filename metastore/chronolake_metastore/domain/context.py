@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.results import AnyRecorded
+from chronolake_metastore.domain.subjects import ANONYMOUS, Subject
 
 
 class Dialect(Protocol):
@@ -27,8 +28,9 @@ class Dialect(Protocol):
 class Context(msgspec.Struct, frozen=True):
     """The caller of a command, a note or a read. It is the first argument of everything that a caller asks for.
 
-    ``actor`` is the caller's name, which is not verified. ``request_id`` distinguishes commands, and is the
-    idempotency key where the caller has sent one. ``address`` is where the connection comes from, if known.
+    ``actor`` is the name that the log has for the caller: the ``subject``, or what an unknown caller says.
+    ``request_id`` distinguishes commands, and is the idempotency key where the caller has sent one. ``address``
+    is where the connection comes from, if known.
     """
 
     actor: str
@@ -40,3 +42,5 @@ class Context(msgspec.Struct, frozen=True):
     """The id that the first table of the request must have."""
     dialect: Dialect | None = None
     """The form of the answer; none for a worker, which reads the result itself."""
+    subject: Subject = ANONYMOUS
+    """The caller that has the rights."""

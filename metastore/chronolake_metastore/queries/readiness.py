@@ -22,8 +22,15 @@ class Probe:
     Concurrent callers share one check, so a frozen database costs one connection.
     """
 
-    def __init__(self, database: Database, refuse: Callable[[], None] = lambda: None) -> None:
-        """``refuse`` raises while this server takes no commands."""
+    def __init__(
+        self,
+        database: Database,
+        refuse: Callable[[], None] = lambda: None,
+        *,
+        tells_reasons: bool = True,
+    ) -> None:
+        """``refuse`` raises while this server takes no commands. Reasons may name tables and files."""
+        self._tells_reasons = tells_reasons
         self._database = database
         self._refuse = refuse
         self._checking: asyncio.Task[None] | None = None
@@ -35,6 +42,14 @@ class Probe:
         Raises ``MetastoreMoved`` if the server may not act for its metastore, and ``ArchiveNotSet`` or
         ``ArchiveUnavailable`` if it cannot tell which commands were executed before.
         """
+        try:
+            await self._check_in_time()
+        except errors.TimelineError as exc:
+            if self._tells_reasons:
+                raise
+            raise errors.of_code(exc.code, exc.code.title, {}) from exc
+
+    async def _check_in_time(self) -> None:
         checking = self._checking
         if checking is None or checking.done():
             # The task is not bound to one caller: it continues for the next one after the first gave up.

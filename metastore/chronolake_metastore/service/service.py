@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from chronolake_metastore import telemetry
+from chronolake_metastore import errors, telemetry
 from chronolake_metastore.batching.markers import MarkerBatcher
 from chronolake_metastore.batching.sequencer import Sequencer
 from chronolake_metastore.commands import group
@@ -13,8 +13,10 @@ from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.domain.subjects import ANONYMOUS
 from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
+from chronolake_metastore.settings import Access
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.markers import Marker
 from chronolake_model.operations.declaring import Right
@@ -29,8 +31,14 @@ _log = telemetry.logger(__name__)
 def authorize(ctx: Context, names: Sequence[str], right: Right) -> None:
     """Refuse a caller without a ``right`` on the tables and namespaces that are named.
 
-    There is no access control yet, so it allows everything.
+    There are no roles yet: every known caller may do everything.
     """
+    if ctx.subject == ANONYMOUS:
+        raise errors.Unauthenticated(errors.Reason.NO_TOKEN)
+
+
+def allow(ctx: Context, names: Sequence[str], right: Right) -> None:
+    """Allow everything to everyone, as a server does whose access is off."""
 
 
 def refuse_nothing() -> None:
@@ -50,8 +58,10 @@ class Service:
         sequencer: Sequencer | None = None,
         marker_batcher: MarkerBatcher | None = None,
         refuse: Callable[[], None] = refuse_nothing,
+        access: Access = Access.OFF,
     ) -> None:
         """A service without a ``sequencer`` takes no commands, without a ``marker_batcher`` no markers."""
+        self._authorize = authorize if access is Access.ON else allow
         self._database = database
         self._sequencer = sequencer
         self._marker_batcher = marker_batcher
@@ -67,7 +77,7 @@ class Service:
         request = group.request_of(ctx, command, records_refusal=records_refusal)
         self._refuse()
         task = group.task_of(request)
-        authorize(ctx, (*task.names.tables, *task.names.namespaces), registry.COMMANDS[type(command)])
+        self._authorize(ctx, (*task.names.tables, *task.names.namespaces), registry.COMMANDS[type(command)])
         return await self._sequencer.submit(task)
 
     async def note(
@@ -83,7 +93,7 @@ class Service:
         """
         required = registry.NOTES[note]
         names = required.names(args)
-        authorize(ctx, names, required.right)
+        self._authorize(ctx, names, required.right)
         result = await note(ctx, self._database, *args, **kwargs)
         tell = _log.debug if required.is_frequent else _log.info
         tell("note", note=_name(note), names=names, actor=ctx.actor, request_id=ctx.request_id)
@@ -98,7 +108,7 @@ class Service:
     ) -> ResultT:
         """The answer of a query; raises ``TimelineError``."""
         required = registry.READS[read]
-        authorize(ctx, required.names(args), required.right)
+        self._authorize(ctx, required.names(args), required.right)
         return await read(ctx, self._database, *args, **kwargs)
 
     async def create_markers(
@@ -110,7 +120,7 @@ class Service:
         """
         assert self._marker_batcher is not None
         self._refuse()
-        authorize(ctx, (table,), registry.NOTES[markers.create].right)
+        self._authorize(ctx, (table,), registry.NOTES[markers.create].right)
         request = CreateMarkers(table, requested_time, new, writer, ctx.table_id)
         return await self._marker_batcher.create(request)
 

@@ -18,6 +18,7 @@ from chronolake_metastore.batching.sequencer import Notifier
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.subjects import SERVER
 from chronolake_metastore.followers import Followers
 from chronolake_metastore.iceberg.catalog import Catalog
 from chronolake_metastore.metrics import Metrics
@@ -86,7 +87,7 @@ async def run_periodically(
 
 def context_of(worker: str, actor: str) -> Context:
     """The context of a worker, with a request id of its own that begins with ``worker``."""
-    return Context(actor, f"{worker}-{uuid.uuid4()}")
+    return Context(actor, f"{worker}-{uuid.uuid4()}", subject=SERVER)
 
 
 async def submit(

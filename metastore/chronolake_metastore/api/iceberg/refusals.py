@@ -27,6 +27,8 @@ _TYPES: Final = {
 }
 _TYPES_BY_STATUS: Final = {
     400: "BadRequestException",
+    401: "NotAuthorizedException",
+    403: "ForbiddenException",
     404: "NotFoundException",
     406: "UnsupportedOperationException",
     409: "CommitFailedException",
@@ -87,12 +89,16 @@ def _http(request: Request[Any, Any, Any], exc: HTTPException) -> Response[Any]:
             return answer(exc.status_code, exc.detail)
 
 
+def is_of_iceberg(path: str) -> bool:
+    """Whether a request to this path is answered in the dialect of Iceberg."""
+    return path == PREFIX or path.startswith(f"{PREFIX}/")
+
+
 def by_dialect() -> ExceptionHandlersMap:
     """The handlers of a server with both dialects: requests below ``/iceberg`` get its errors."""
 
     def handler(request: Request[Any, Any, Any], exc: Exception) -> Response[Any]:
-        path = request.scope["path"]
-        is_iceberg = path == PREFIX or path.startswith(f"{PREFIX}/")
-        return refused(request, exc) if is_iceberg else problems.refused(request, exc)
+        of_dialect = refused if is_of_iceberg(request.scope["path"]) else problems.refused
+        return of_dialect(request, exc)
 
     return dict.fromkeys(problems.HANDLERS, handler)

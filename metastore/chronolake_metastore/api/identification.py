@@ -1,0 +1,132 @@
+"""The identification of callers, before one byte of a request's body is read (RFC 6750)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+from litestar.enums import ScopeType
+from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+
+from chronolake_metastore import errors, telemetry
+from chronolake_metastore.api import parameters, problems
+from chronolake_metastore.api.iceberg import refusals
+from chronolake_metastore.domain.subjects import ANONYMOUS, Subject
+from chronolake_metastore.errors import Reason
+from chronolake_metastore.identification.identifier import Identifier
+from chronolake_metastore.metrics import Metrics
+from chronolake_model.problems import MEDIA_TYPE, ProblemCode, problem
+
+CHALLENGE: Final = 'Bearer realm="chronolake"'
+OPEN_PATHS: Final = frozenset({b"/health", b"/ready", b"/docs", b"/openapi.json"})
+"""These, exactly, need no caller for GET and HEAD."""
+STREAM_CHECK_SECONDS: Final = 2.0
+"""How old the identification of the caller of a stream may be when a part of it is sent."""
+
+_log = telemetry.logger(__name__)
+
+
+def with_callers(app: ASGIApp, identifier: Identifier | None, metrics: Metrics) -> ASGIApp:
+    """``app``, whose requests have a known caller. Without an ``identifier`` it is ``app`` itself.
+
+    A request without one is answered 401, the same for every reason; nothing of its body is read. A stream
+    whose caller is no longer known is cut off.
+    """
+    if identifier is None:
+        return app
+
+    async def identified(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != ScopeType.HTTP or _is_open(scope):
+            await app(scope, receive, send)
+            return
+        try:
+            token = _token_of(scope)
+            subject = await identifier.identify(token)
+        except (errors.Unauthenticated, errors.Unavailable) as exc:
+            if isinstance(exc, errors.Unauthenticated):
+                metrics.unauthenticated.labels(exc.reason).inc()
+                _log.debug("a caller is unknown", reason=exc.reason, method=scope["method"], path=scope["path"])
+            await _refuse(scope, exc, send)
+            return
+        scope["user"] = subject
+        await app(scope, receive, _WatchedStream(identifier, token, send).send)
+
+    return identified
+
+
+def subject_of(scope: Scope) -> Subject:
+    """The caller of a request; ``ANONYMOUS`` if it was not identified."""
+    subject: Subject = scope.get("user") or ANONYMOUS
+    return subject
+
+
+class CallerLost(ConnectionError):
+    """The caller of a stream is no longer known. To its handler it looks like a client that has left."""
+
+
+class _WatchedStream:
+    """The answer to one request. Its caller is identified again while parts of it are sent."""
+
+    def __init__(self, identifier: Identifier, token: str, send: Send) -> None:
+        self._identifier = identifier
+        self._token = token
+        self._send = send
+        self._clock = asyncio.get_running_loop().time
+        self._identified_at = self._clock()
+
+    async def send(self, message: Message) -> None:
+        """Send a part; raises ``CallerLost``."""
+        if (
+            message["type"] == "http.response.body"
+            and message.get("more_body")
+            and self._clock() - self._identified_at >= STREAM_CHECK_SECONDS
+        ):
+            await self._identify()
+        await self._send(message)
+
+    async def _identify(self) -> None:
+        try:
+            await self._identifier.identify(self._token)
+        except errors.Unauthenticated as exc:
+            _log.info("a stream was cut off, because its caller is no longer known", reason=exc.reason)
+            raise CallerLost from exc
+        except errors.Unavailable:
+            # Without the database there is nothing new to send either.
+            pass
+        self._identified_at = self._clock()
+
+
+def _is_open(scope: HTTPScope) -> bool:
+    return scope["raw_path"] in OPEN_PATHS and scope["method"] in ("GET", "HEAD")
+
+
+def _token_of(scope: HTTPScope) -> str:
+    """The bearer token of a request; raises ``Unauthenticated``."""
+    sent = [value for name, value in scope["headers"] if name == b"authorization"]
+    if not sent:
+        raise errors.Unauthenticated(Reason.NO_TOKEN)
+    scheme, _, token = sent[0].strip().partition(b" ")
+    token = token.strip()
+    # Two headers: a proxy and the server could read different ones.
+    if len(sent) > 1 or scheme.lower() != b"bearer" or not token or not token.isascii() or b" " in token:
+        raise errors.Unauthenticated(Reason.NOT_BEARER)
+    return token.decode()
+
+
+async def _refuse(scope: HTTPScope, exc: errors.TimelineError, send: Send) -> None:
+    code = exc.code
+    document: Any
+    if refusals.is_of_iceberg(scope["path"]):
+        document, media_type = refusals.answer(code.status, exc.detail).content, "application/json"
+    else:
+        document = problem(code, exc.detail, parameters.path_as_sent(scope), {})
+        media_type = MEDIA_TYPE
+    body = b"" if scope["method"] == "HEAD" else msgspec.json.encode(document)
+    headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
+    if code is ProblemCode.UNAUTHENTICATED:
+        headers.append((b"www-authenticate", CHALLENGE.encode()))
+    else:
+        headers.append((b"retry-after", problems.RETRY_AFTER_SECONDS.encode()))
+    await send({"type": "http.response.start", "status": code.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})

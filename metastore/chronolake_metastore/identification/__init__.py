@@ -1,0 +1,1 @@
+"""Identification: the subject that a presented token stands for."""
