@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import hashlib
+import operator
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -295,17 +296,19 @@ class SnapshotBuilder:
         return [self._chunk(chunk) for chunk in chunks.cut(entries)]
 
     def _chunk(self, entries: Sequence[ManifestEntry]) -> Chunk:
-        totals = ChunkTotals()
-        without_ids: set[int] = set()
-        by_spec: dict[int, list[ManifestEntry]] = {}
-        for entry in entries:
-            spec_id, _ = self._encoding.partition(entry.group[0])
-            by_spec.setdefault(spec_id, []).append(entry)
-            if entry.status is not Status.DELETED:
-                totals.add(ChunkTotals(1, entry.records, entry.size_bytes))
-                without_ids.add(entry.version_without_ids)
-        made = [self._manifest(spec_id, of_spec) for spec_id, of_spec in sorted(by_spec.items())]
-        return Chunk(entries[-1].group, made, totals, sorted(without_ids - {0}))
+        deleted = Status.DELETED
+        live = [entry for entry in entries if entry.status is not deleted]
+        totals = ChunkTotals(
+            len(live), sum([entry.records for entry in live]), sum([entry.size_bytes for entry in live])
+        )
+        without_ids = {entry.version_without_ids for entry in live} - {0}
+        # Entries are many, their paths few.
+        specs = {path: self._encoding.partition(path)[0] for path in {entry.group[0] for entry in entries}}
+        made = [
+            self._manifest(spec_id, [entry for entry in entries if specs[entry.group[0]] == spec_id])
+            for spec_id in sorted(set(specs.values()))
+        ]
+        return Chunk(entries[-1].group, made, totals, sorted(without_ids))
 
     def _manifest(self, spec_id: int, entries: Sequence[ManifestEntry]) -> IcebergManifest:
         encoding, snapshot_id = self._encoding, self._state.time
@@ -346,8 +349,7 @@ def _ending(manifest: bytes) -> str:
     return f"{digest(manifest)}.avro"
 
 
-def _group(entry: ManifestEntry | BaseFileOfStates) -> GroupKey:
-    return entry.group
+_group: Final = operator.attrgetter("group")
 
 
 def _carried(entry: ManifestEntry) -> ManifestEntry:

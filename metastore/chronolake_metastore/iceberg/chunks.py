@@ -9,6 +9,7 @@ wrote it has added and removed files: so do Iceberg's own writers.
 from __future__ import annotations
 
 import bisect
+import operator
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -107,7 +108,7 @@ def is_end(group: GroupKey) -> bool:
 def cut(entries: Iterable[ManifestEntry]) -> Iterator[list[ManifestEntry]]:
     """The entries, which come in the order of their file groups, cut into chunks."""
     chunk: list[ManifestEntry] = []
-    for _, of_group in groupby(entries, key=lambda entry: entry.group):
+    for _, of_group in groupby(entries, key=operator.attrgetter("group")):
         chunk += of_group
         if is_end(chunk[-1].group) or len(chunk) >= FILES_MAX:
             yield chunk
