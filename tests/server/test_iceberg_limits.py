@@ -292,10 +292,18 @@ def test_a_request_leaves_out_snapshots_for_which_it_has_no_time(
     assert [hurried[0], hurried[-1]] == [whole[0], whole[-1]]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"), [("CACHE_BYTES_MAX", 1), ("_COLUMN_BYTES", 10**9), ("_STATE_BYTES", 10**9)]
+)
 def test_the_memory_for_tables_is_bounded(
-    shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared_dsn: str,
+    client: chronolake.Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    value: int,
 ) -> None:
-    tables = [new_table(client, f"ice.{name}", tmp_path / name) for name in ("former", "latter")]
+    tables = [new_table(client, f"ice.{at}_{name.lower()}", tmp_path / at) for at in ("former", "latter")]
     opened: list[str] = []
 
     def wrap(folder: MetadataFolder) -> MetadataFolder:
@@ -310,7 +318,7 @@ def test_the_memory_for_tables_is_bounded(
     with_catalog(shared_dsn, use, wrap=wrap)
     assert opened == [former, latter]
     opened.clear()
-    monkeypatch.setattr(served, "CACHE_BYTES_MAX", 1)
+    monkeypatch.setattr(served, name, value)
     with_catalog(shared_dsn, use, wrap=wrap)
     assert opened == [former, latter, former]
 

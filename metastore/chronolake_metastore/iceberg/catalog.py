@@ -42,6 +42,8 @@ CACHE_BYTES_MAX: Final = 256 * 1024 * 1024
 _SNAPSHOT_BYTES: Final = 2_000
 _MANIFEST_BYTES: Final = 1_300
 _NAME_BYTES: Final = 120
+_STATE_BYTES: Final = 250
+_COLUMN_BYTES: Final = 300
 REQUEST_SECONDS: Final = 20.0
 """The longest that a request waits for a table. Clients of HTTP give up after 30 seconds."""
 WAITING_MAX: Final = 200
@@ -143,6 +145,9 @@ class _Known(msgspec.Struct):
         answers = 0 if self.loaded is None else len(self.loaded.answer) + len(self.loaded.answer_of_refs)
         manifests = 0 if self.made.newest is None else len(self.made.newest.manifests)
         in_memory = len(self.made.documents) * _SNAPSHOT_BYTES + manifests * _MANIFEST_BYTES
+        if self.found is not None:
+            columns = sum(len(schema.fields) for schema in self.found.schemas)
+            in_memory += len(self.found.states) * _STATE_BYTES + columns * _COLUMN_BYTES
         self.size_bytes = answers + in_memory + len(self.unneeded) * _NAME_BYTES
 
 
