@@ -130,6 +130,22 @@ def test_from_the_first_event_on_all_are_there(dsn: str, history: History, archi
     assert query(dsn, "SELECT count(*) FROM first_event WHERE version > 1") != [(0,)]
 
 
+def test_plans_that_can_be_read_stay_when_their_events_have_left(
+    dsn: str, history: History, archive: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thinned.need_little(monkeypatch)
+    plans = """
+        SELECT table_id, version, ordinal, name FROM event_entry
+        WHERE list = 'plan-file-groups' AND instant IN (SELECT readable_plans(table_id))
+    """
+    before = query(dsn, plans)
+    for _ in range(2):
+        assert drop(dsn, archive).events > 0
+        assert query(dsn, plans) == before != []
+        history.write("shop.clicks", 1)
+        thinned.begin_era(dsn)
+
+
 def test_a_thinned_partition_is_as_an_ordinary_one(dsn: str, history: History, archive: Files) -> None:
     drop(dsn, archive)
     present = query(dsn, "SELECT max(era) FROM era")[0][0]
