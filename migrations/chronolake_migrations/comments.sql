@@ -193,7 +193,7 @@ COMMENT ON COLUMN chronolake.archived_era.era IS 'The era';
 COMMENT ON COLUMN chronolake.archived_era.version IS 'The event of the catalog that says so';
 COMMENT ON COLUMN chronolake.archived_era.archived_before IS 'All rows of the era are of transactions before this one';
 COMMENT ON COLUMN chronolake.archived_era.location IS 'The location of the archive';
-COMMENT ON COLUMN chronolake.archived_era.link IS 'The link of the last run that the archive had then';
+COMMENT ON COLUMN chronolake.archived_era.runs IS 'The digests of the descriptions of the runs that the archive had then; all were proved by their rows';
 COMMENT ON COLUMN chronolake.refusal.era IS 'The era in which the row is stored';
 
 COMMENT ON TABLE chronolake.clock_jump IS 'A row for each jump of the wall clock that a server has seen.';

@@ -77,7 +77,7 @@ def test_active_only_leaves_out_instants_of_the_archive_and_needs_no_archive(
     with psycopg.connect(dsn) as owner:
         owner.execute("SET search_path = chronolake")
         owner.execute("UPDATE era SET events_left_at = now()")
-        owner.execute("INSERT INTO archived_era VALUES (1, 1, 1, 'https://nowhere.invalid/', '')")
+        owner.execute("INSERT INTO archived_era VALUES (1, 1, 1, 'https://nowhere.invalid/', '{}')")
         owner.execute(
             "INSERT INTO first_event SELECT table_id, version, version, requested_time, requested_time "
             "FROM instant WHERE state <> 'completed'"

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from chronolake_metastore.archive import dropping, leaving, rows, run_rows, thinning, verification, writing
 from chronolake_metastore.archive.dropping import Dropped
+from chronolake_metastore.archive.proving import ArchiveProof
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.archive.verification import ArchiveReport
 from chronolake_metastore.archive.writing import Archived
@@ -48,9 +49,9 @@ def wait_for_others(dsn: str) -> None:
             time.sleep(0.01)
 
 
-def drop_once(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
+def drop_once(dsn: str, files: Files, keep_seconds: int = 0, *, whole: bool = False) -> Dropped:
     """Drop the answers of eras that have ended, as the command does."""
-    return asyncio.run(dropping.drop(Settings(dsn=dsn), ArchiveStorage(files), keep_seconds))
+    return asyncio.run(dropping.drop(Settings(dsn=dsn), ArchiveStorage(files), keep_seconds, whole=whole))
 
 
 def drop(dsn: str, files: Files, keep_seconds: int = 0) -> Dropped:
@@ -72,11 +73,11 @@ def thin(dsn: str, files: Files) -> int:
     """Let events leave of eras whose answers left before; gives their number."""
 
     async def run() -> int:
-        storage = ArchiveStorage(files)
-        _, ends = await verification.verify(storage)
-        database = Database(Settings(dsn=dsn, role="none"))
+        settings = Settings(dsn=dsn, role="none")
+        proof = ArchiveProof(settings, ArchiveStorage(files), (), no_progress)
+        database = Database(settings)
         try:
-            return (await thinning.thin(database, storage.manifest().end, ends, 0, no_progress)).leaving
+            return (await thinning.thin(database, proof, 0, no_progress)).leaving
         finally:
             await database.close()
 
@@ -100,10 +101,11 @@ def verify(files: Files, dsn: str | None = None) -> ArchiveReport:
     """Verify, as the command does, and compare with a database if it is given."""
 
     async def run() -> ArchiveReport:
-        report, ends = await verification.verify(ArchiveStorage(files))
+        verified = await verification.verify(ArchiveStorage(files))
         if dsn is None:
-            return report
-        return await verification.compared(Settings(dsn=dsn, role=ROLE), report, ends)
+            return verified.report
+        settings = Settings(dsn=dsn, role=ROLE)
+        return await verification.compared(settings, verified.report, verified.ends)
 
     return asyncio.run(run())
 

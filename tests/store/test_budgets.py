@@ -207,7 +207,7 @@ def stream(recording: Recording) -> None:
 
 def archive(recording: Recording) -> None:
     """The last command: there is no such archive to look keys up in."""
-    recording.done(eras.RecordArchivedEra(1, 1_000, "s3://archive", "a link"))
+    recording.done(eras.RecordArchivedEra(1, 1_000, "s3://archive", ["a digest"]))
 
 
 def adopt(recording: Recording) -> None:

@@ -15,7 +15,7 @@ from tests.store.history import History, make_history
 from tests.store.test_eras import begin_era, count, drop_all, query
 
 LOGIN = "a_server_that_was_taken_over"
-ARCHIVED = "1, 1, 1, 'https://elsewhere/', ''"
+ARCHIVED = "1, 1, 1, 'https://elsewhere/', '{}'"
 OUTCOME = """
     INSERT INTO chronolake.outcome (
         chain_id, number, table_id, version, era, request_id, hash, fingerprint, result

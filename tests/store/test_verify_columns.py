@@ -113,7 +113,7 @@ def everything_dsn(dsn: str) -> str:
         streamed = Streamed(history)
         streamed.report("job", streamed.open("job"), -1, [0])
         # The last command: there is no such archive to look keys up in.
-        history.done(RecordArchivedEra(1, 1_000, "s3://archive", "a link"))
+        history.done(RecordArchivedEra(1, 1_000, "s3://archive", ["a digest"]))
     return dsn
 
 

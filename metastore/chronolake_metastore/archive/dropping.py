@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.archive import leaving, thinning, verification
+from chronolake_metastore.archive.proving import ArchiveProof
 from chronolake_metastore.archive.reading import ArchiveReader
 from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import eras as domain
-from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest
+from chronolake_metastore.domain.archives import ArchiveEnds
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.eras import Era, RecordArchivedEra
+from chronolake_metastore.domain.leaving_rows import LeavingRows, RowRanges
 from chronolake_metastore.domain.subjects import SERVER
 from chronolake_metastore.proof.replay import Progress, no_progress
 from chronolake_metastore.settings import Settings
@@ -45,21 +49,20 @@ class Dropped(msgspec.Struct, frozen=True):
     instants: int = 0
 
 
-class _Proved(msgspec.Struct, frozen=True):
-    """An archive that is proved: its manifest, and its ends, which may be later."""
-
-    manifest: ArchiveManifest
-    ends: ArchiveEnds
-
-
 async def drop(
-    settings: Settings, storage: ArchiveStorage, keep_seconds: int, progress: Progress = no_progress
+    settings: Settings,
+    storage: ArchiveStorage,
+    keep_seconds: int,
+    progress: Progress = no_progress,
+    *,
+    whole: bool = False,
 ) -> Dropped:
     """Begin an era if one is due, and drop the rows of eras that ended more than ``keep_seconds`` ago.
 
     All answers leave, and the events that the state does not need any more. Raises
     ``DatabaseUnavailable``, and ``ConfigurationError`` unless the archive proves that it has all of
-    them. Eras that were dropped before stay so.
+    them: new runs by their rows; those that a drop has recorded by digests, or with ``whole`` by their
+    rows too. Eras that were dropped before stay so.
     """
     # The role of the servers may change no partition; the login may, if it is the owner of the schema.
     owner = msgspec.structs.replace(settings, role="none")
@@ -69,24 +72,19 @@ async def drop(
         began = await _begin_era(database, keep_seconds)
         async with archive.at_one_moment(database) as tx:
             kept = await eras.kept(tx)
-        dropped: list[int] = []
-        proved: _Proved | None = None
-        left: thinning.ThinningPlan | None = None
+            recorded = await eras.recorded(tx)
+        is_known = recorded is not None and recorded.location == storage.location and not whole
+        proof = ArchiveProof(settings, storage, recorded.runs if recorded and is_known else [], progress)
+        if whole:
+            await proof.proved()
         due = domain.to_drop(kept.eras, kept.now, keep_seconds)
-        if due:
-            proved = await _proved(settings, storage, progress)
-            covered = [era for era in due if domain.is_covered(era, proved.manifest.end)]
-            for era in covered or due[:1]:
-                await _refuse_unless_archived(database, era, proved.ends)
-            for era in covered:
-                await _drop(database, storage, era, proved.manifest.link)
-                dropped.append(era.number)
+        dropped = await _drop_eras(database, storage, proof, due) if due else []
+        left: thinning.ThinningPlan | None = None
         if (await thinning.plan(database, storage.manifest().end, keep_seconds)).groups:
-            proved = proved or await _proved(settings, storage, progress)
-            left = await thinning.thin(database, proved.manifest.end, proved.ends, keep_seconds, progress)
+            left = await thinning.thin(database, proof, keep_seconds, progress)
         planned = await leaving.plan(database)
-        if planned and proved is None:
-            await _proved(settings, storage, progress)
+        if leaving_instants := await leaving.rows(database, planned):
+            await proof.read_back(leaving_instants)
         instants = await leaving.leave(database, planned, progress)
         waiting = [era.number for era in due if era.number not in dropped]
         events = 0 if left is None else left.leaving
@@ -110,22 +108,35 @@ async def _begin_era(database: Database, keep_seconds: int) -> int | None:
     return present + 1
 
 
-async def _proved(settings: Settings, storage: ArchiveStorage, progress: Progress) -> _Proved:
-    """The archive, which is proved, and which is the archive of this log."""
-    manifest = storage.manifest()  # What is archived meanwhile is proved next time.
-    report, ends = await verification.verify(storage, progress=progress)
-    report = await verification.compared(settings, report, ends)
-    for finding in report.findings:
-        raise errors.ConfigurationError(
-            f"the archive does not prove what it has: {finding.what}: expected {finding.expected}, found "
-            f"{finding.found}; run archive verify; nothing was dropped"
-        )
-    return _Proved(manifest, ends)
+async def _drop_eras(
+    database: Database, storage: ArchiveStorage, proof: ArchiveProof, due: Sequence[Era]
+) -> list[int]:
+    """Drop the answers of those eras that the archive covers; gives their numbers."""
+    proved = await proof.proved()
+    covered = [era for era in due if domain.is_covered(era, proved.manifest.end)]
+    async with archive.at_one_moment(database) as tx:
+        first = await eras.beginnings(tx)
+        last: dict[UUID, int] = {}
+        for era in covered or due[:1]:
+            of_era = await eras.ends(tx, era.number)
+            _refuse_unless_archived(era, of_era, proved.ends)
+            last |= of_era
+    if not covered:
+        return []
+    # The last answer of each chain stays.
+    answers = RowRanges(
+        (chain_id, first[chain_id], number - 1) for chain_id, number in last.items() if first[chain_id] < number
+    )
+    await proof.read_back(LeavingRows(answers=answers))
+    runs = [run.sha256 for run in proved.manifest.runs]
+    for era in covered:
+        await _drop(database, storage, era, runs)
+    return [era.number for era in covered]
 
 
-async def _drop(database: Database, storage: ArchiveStorage, era: Era, link: str) -> None:
+async def _drop(database: Database, storage: ArchiveStorage, era: Era, runs: list[str]) -> None:
     assert era.ended_before is not None
-    command = RecordArchivedEra(era.number, era.ended_before, storage.location, link)
+    command = RecordArchivedEra(era.number, era.ended_before, storage.location, runs)
     request = group.request_of(Context(ACTOR, f"{_KEYS}{era.number}-{uuid.uuid4()}", subject=SERVER), command)
     session = Session(database)
     try:
@@ -136,9 +147,7 @@ async def _drop(database: Database, storage: ArchiveStorage, era: Era, link: str
     await eras.drop_answers(database, era.number)
 
 
-async def _refuse_unless_archived(database: Database, era: Era, ends: ArchiveEnds) -> None:
-    async with archive.at_one_moment(database) as tx:
-        last_of_era = await eras.ends(tx, era.number)
+def _refuse_unless_archived(era: Era, last_of_era: Mapping[UUID, int], ends: ArchiveEnds) -> None:
     for chain_id, number in last_of_era.items():
         head = ends.outcomes.get(chain_id)
         if head is None or head.number < number:

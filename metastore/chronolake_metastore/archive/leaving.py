@@ -12,6 +12,7 @@ from uuid import UUID
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain import needed_events as needs, needed_instants as domain
+from chronolake_metastore.domain.leaving_rows import LeavingRows, RowRanges
 from chronolake_metastore.domain.needed_instants import InstantBorder
 from chronolake_metastore.proof.replay import Progress
 from chronolake_metastore.store import (
@@ -49,6 +50,17 @@ async def borders(tx: Transaction) -> list[InstantBorder]:
     return await stored.borders(tx, [found for found in wanted if found is not None])
 
 
+async def rows(database: Database, planned: Sequence[InstantBorder]) -> LeavingRows:
+    """The rows that leave by a plan, with those of a command that did not end, in the index of instants."""
+    async with archive.at_one_moment(database) as tx:
+        await tx.query("SET LOCAL statement_timeout = 0", {})
+        return LeavingRows(instants=RowRanges(await stored.rows(tx, _times(planned))))
+
+
+def _times(planned: Sequence[InstantBorder]) -> dict[UUID, Micros]:
+    return {border.table_id: border.until for border in planned}
+
+
 async def leave(database: Database, planned: Sequence[InstantBorder], progress: Progress) -> int:
     """Let instants leave whose events have left; gives the number of rows that were deleted.
 
@@ -59,7 +71,7 @@ async def leave(database: Database, planned: Sequence[InstantBorder], progress: 
             return 0
     async with thinning.opened(database) as session:
         for begin in range(0, len(planned), ANNOUNCED_AT_ONCE):
-            times = {border.table_id: border.until for border in planned[begin : begin + ANNOUNCED_AT_ONCE]}
+            times = _times(planned[begin : begin + ANNOUNCED_AT_ONCE])
             await eras.change(database, lambda tx: _announce(tx, times))  # noqa: B023
         async with archive.at_one_moment(database) as tx:
             leaving = await stored.leaving(tx)

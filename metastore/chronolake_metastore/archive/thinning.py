@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.archive.proving import ArchiveProof
 from chronolake_metastore.domain import eras as domain, needed_events as needs
 from chronolake_metastore.domain.archives import ArchiveEnds
 from chronolake_metastore.domain.eras import EraPart
+from chronolake_metastore.domain.leaving_rows import LeavingRows, RowRange, RowRanges
 from chronolake_metastore.domain.needed_events import Need
 from chronolake_metastore.proof.replay import Progress
 from chronolake_metastore.store import archive, eras, needed_events, thinning
@@ -64,17 +66,32 @@ async def plan(
     return ThinningPlan(groups, {table_id: needed[table_id] for table_id in first}, first, leaving)
 
 
-async def thin(
-    database: Database, end: int, ends: ArchiveEnds, keep_seconds: int, progress: Progress
-) -> ThinningPlan:
-    """Let events leave, which the archive has proved to have; gives what was done.
+async def rows(database: Database, planned: ThinningPlan) -> LeavingRows:
+    """The rows that leave by a plan."""
+    events: list[RowRange] = []
+    answers: list[RowRange] = []
+    entries: list[RowRange] = []
+    async with archive.at_one_moment(database) as tx:
+        await tx.query("SET LOCAL statement_timeout = 0", {})
+        for group in planned.groups:
+            of_events, of_answers = await thinning.leaving(tx, _eras(group), planned.first)
+            events += of_events
+            answers += of_answers
+            entries += await thinning.kept_entries(tx, _eras(group))
+    return LeavingRows(RowRanges(events), RowRanges(entries), RowRanges(answers))
 
-    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` while another session thins eras, verifies the
-    log, or reads it for too long. Groups that were done stay so.
+
+async def thin(database: Database, proof: ArchiveProof, keep_seconds: int, progress: Progress) -> ThinningPlan:
+    """Let events leave that the archive has, by its proof; gives what was done.
+
+    Raises ``DatabaseUnavailable``, and ``ConfigurationError`` if the archive is damaged, or while another
+    session thins eras, verifies the log, or reads it for too long. Groups that were done stay so.
     """
+    proved = await proof.proved()
     async with thinning.opened(database) as session:
         for _ in range(TRIES):
-            done = await plan(database, end, keep_seconds, ends)
+            done = await plan(database, proved.manifest.end, keep_seconds, proved.ends)
+            await proof.read_back(await rows(database, done))
             try:
                 for number, group in enumerate(done.groups):
                     progress("copying the events that are needed", number, len(done.groups))
@@ -89,7 +106,7 @@ async def thin(
 
 
 async def _thin(database: Database, session: Thinning, group: list[EraPart], planned: ThinningPlan) -> None:
-    of_group = group[0].first, group[-1].last
+    of_group = _eras(group)
     await session.copy(of_group, planned.first)
     await session.announce(of_group, planned.first)
     if not await session.wait_for_readers():
@@ -101,6 +118,10 @@ async def _thin(database: Database, session: Thinning, group: list[EraPart], pla
         await thinning.swap(tx, of_group)
 
     await eras.change(database, swap)
+
+
+def _eras(group: Sequence[EraPart]) -> tuple[int, int]:
+    return group[0].first, group[-1].last
 
 
 async def _refuse_more(tx: Transaction, copied: Mapping[UUID, Need]) -> None:

@@ -56,26 +56,43 @@ class ArchiveReport(msgspec.Struct, frozen=True):
         return not self.findings
 
 
+class VerifiedArchive(msgspec.Struct, frozen=True):
+    """The result of a verification: the runs, the number of ``trusted`` first ones, and the ends.
+
+    The rows of the trusted runs were not read. The ends are those of the descriptions.
+    """
+
+    manifest: ArchiveManifest
+    trusted: int
+    report: ArchiveReport
+    ends: ArchiveEnds
+
+
 async def verify(
-    storage: ArchiveStorage, *, findings_max: int = FINDINGS_MAX, progress: Progress = no_progress
-) -> tuple[ArchiveReport, ArchiveEnds]:
-    """Verify all runs; gives also the ends of the archive, by its descriptions.
+    storage: ArchiveStorage,
+    *,
+    recorded: Sequence[str] = (),
+    findings_max: int = FINDINGS_MAX,
+    progress: Progress = no_progress,
+) -> VerifiedArchive:
+    """Verify all runs; of the first ones whose descriptions have the ``recorded`` digests, these alone.
 
     Raises ``ConfigurationError`` where there is no archive, or other archivers merge runs again and again.
     """
     for _ in range(_TRIES_MAX):
-        manifest, report, ends = await _verify_once(storage, findings_max, progress)
+        verified = await _verify_once(storage, recorded, findings_max, progress)
+        runs = verified.manifest.runs
         # Two archive writes merge runs, and remove them. Their files are missing then, and nothing is damaged.
-        if report.holds or not manifest.runs or {*manifest.runs} <= {*storage.manifest().runs}:
-            return report, ends
+        if verified.report.holds or not runs or {*runs} <= {*storage.manifest().runs}:
+            return verified
     raise errors.ConfigurationError(
         "other archivers merged runs all the time; verify when no archive write runs"
     )
 
 
 async def _verify_once(
-    storage: ArchiveStorage, findings_max: int, progress: Progress
-) -> tuple[ArchiveManifest, ArchiveReport, ArchiveEnds]:
+    storage: ArchiveStorage, recorded: Sequence[str], findings_max: int, progress: Progress
+) -> VerifiedArchive:
     began = time.monotonic()
     verification = RunVerification(findings_max)
     ends = ArchiveEnds()
@@ -84,7 +101,8 @@ async def _verify_once(
     except ArchiveDamaged as exc:
         verification.add_damage(exc)
         manifest = ArchiveManifest()
-    total = sum(run.events for run in manifest.runs)
+    trusted = archives.trusted_runs(manifest, recorded)
+    total = sum(run.events for run in manifest.runs[trusted:])
     for number, listed in enumerate(manifest.runs):
         try:
             run = storage.run(listed)
@@ -93,9 +111,11 @@ async def _verify_once(
             continue
         for finding in [*archives.check_order(manifest, number, run), *ends.check(listed.name, run)]:
             verification.add(finding)
-        await verification.verify(storage, listed, run, ends, lambda done: progress(_DOING, done, total))
+        if number >= trusted:
+            await verification.verify(storage, listed, run, ends, lambda done: progress(_DOING, done, total))
         ends.add(run)
-    return manifest, verification.report(manifest, time.monotonic() - began), ends
+    report = verification.report(manifest, time.monotonic() - began)
+    return VerifiedArchive(manifest, trusted, report, ends)
 
 
 async def refuse_other(settings: Settings, storage: ArchiveStorage) -> None:
@@ -121,9 +141,10 @@ async def recorded_location(settings: Settings) -> str | None:
     database = Database(settings)
     try:
         async with archive.at_one_moment(database) as tx:
-            return await eras.location(tx)
+            recorded = await eras.recorded(tx)
     finally:
         await database.close()
+    return None if recorded is None else recorded.location
 
 
 async def refuse_other_manifest(tx: Transaction, manifest: ArchiveManifest, location: str) -> None:

@@ -121,6 +121,13 @@ def drop(
     keep_days: Annotated[
         int, typer.Option(min=0, help="The days for which PostgreSQL keeps all rows, at least.")
     ] = KEEP_DAYS,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Prove all runs of the archive by their rows, also those that an earlier archive drop proved.",
+        ),
+    ] = False,
 ) -> None:
     """Drop old rows of the log from PostgreSQL, after the archive proved that it has them.
 
@@ -133,7 +140,7 @@ def drop(
     storage = ArchiveStorage(object_storage.open_location(archive))
 
     with proving.shown_progress() as progress:
-        done = _drop(settings, storage, keep_days, progress)
+        done = _drop(settings, storage, keep_days, progress, whole=whole)
     typer.echo("\n".join(done))
 
 
@@ -280,12 +287,14 @@ def _write(settings: Settings, storage: ArchiveStorage, pace: Pace) -> str:
     return f"{count(done.runs, 'new run')}, {count(done.events, 'event')}, {done.size_bytes} bytes{merges}"
 
 
-def _drop(settings: Settings, storage: ArchiveStorage, keep_days: int, progress: Progress) -> list[str]:
+def _drop(
+    settings: Settings, storage: ArchiveStorage, keep_days: int, progress: Progress, *, whole: bool = False
+) -> list[str]:
     """Drop once; gives a line about the result, and one about the largest cause for which events stay."""
 
     async def run() -> tuple[dropping.Dropped, HoldingCause | None]:
         await _check_database(settings)
-        done = await dropping.drop(settings, storage, keep_days * 86_400, progress)
+        done = await dropping.drop(settings, storage, keep_days * 86_400, progress, whole=whole)
         return done, await status.largest_cause(msgspec.structs.replace(settings, role="none"))
 
     done, cause = asyncio.run(run())
@@ -311,11 +320,11 @@ async def _verify(settings: Settings | None, storage: ArchiveStorage, findings_m
         with diagnosis.missing_rights(settings.role, writes=False):
             await verification.refuse_other(settings, storage)
     with proving.shown_progress() as progress:
-        report, ends = await verification.verify(storage, findings_max=findings_max, progress=progress)
+        verified = await verification.verify(storage, findings_max=findings_max, progress=progress)
     if settings is None:
-        return report
+        return verified.report
     with diagnosis.missing_rights(settings.role, writes=False):
-        return await verification.compared(settings, report, ends)
+        return await verification.compared(settings, verified.report, verified.ends)
 
 
 async def _check_database(settings: Settings) -> None:

@@ -27,7 +27,7 @@ class RecordArchivedEraHandler(Handler[RecordArchivedEra, None]):
             era=command.era,
             archived_before=command.archived_before,
             location=command.location,
-            link=command.link,
+            runs=command.runs,
         )
         state.append(CATALOG_ID, origin, archived)
         return EraResult(log_id=CATALOG_ID, era=command.era)

@@ -7,6 +7,7 @@ at both ends, so that the entries between them are proved without a hash beside 
 from __future__ import annotations
 
 import hashlib
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -246,6 +247,12 @@ def with_run(manifest: ArchiveManifest, listed: ListedRun, merged: Sequence[List
     away = (*manifest.merged_away, *(run.name for run in merged))
     empty_before = manifest.empty_before if merged else 0
     return msgspec.structs.replace(manifest, runs=(*kept, listed), merged_away=away, empty_before=empty_before)
+
+
+def trusted_runs(manifest: ArchiveManifest, recorded: Sequence[str]) -> int:
+    """The number of the first runs whose descriptions have the ``recorded`` digests, in this order."""
+    pairs = zip(manifest.runs, recorded, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0].sha256 == pair[1], pairs))
 
 
 def due_merge(manifest: ArchiveManifest) -> Sequence[ListedRun]:

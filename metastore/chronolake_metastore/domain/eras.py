@@ -21,7 +21,7 @@ SHARE_MIN: Final = 10
 
 
 class RecordArchivedEra(Command, frozen=True):
-    """Record that the archive at ``location`` has an era; ``link`` is that of its last run.
+    """Record that the archive at ``location`` has an era; ``runs`` are the digests of its proved runs.
 
     All rows of the era are of transactions before ``archived_before``.
     """
@@ -29,7 +29,7 @@ class RecordArchivedEra(Command, frozen=True):
     era: int
     archived_before: int
     location: str
-    link: str
+    runs: list[str]
 
 
 class Era(msgspec.Struct, frozen=True):

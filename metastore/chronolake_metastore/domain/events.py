@@ -38,14 +38,14 @@ class NamespaceDropped(Payload, frozen=True, kw_only=True):
 class EraArchived(Payload, frozen=True, kw_only=True):
     """The archive at ``location`` has the rows of an era of the log: its answers may leave PostgreSQL.
 
-    All rows of the era are of transactions before ``archived_before``. ``link`` is that of the last run of the
-    archive.
+    All rows of the era are of transactions before ``archived_before``. ``runs`` are the digests of the
+    descriptions of the runs that the archive had, in their order: all of them were proved by their rows.
     """
 
     era: int
     archived_before: int
     location: str
-    link: str
+    runs: list[str]
 
 
 class TableCreated(Payload, frozen=True, kw_only=True):

@@ -44,13 +44,14 @@ async def add(
     async with session.replaying() as tx:
         beginnings = await eras.beginnings(tx) if with_answers else {}
         thinned = await eras.thinned(tx)
-        location = await eras.location(tx)
+        recorded = await eras.recorded(tx)
     before = {chain_id: number for chain_id, number in beginnings.items() if number > 1}
-    if location is None or not (before or thinned):
+    if recorded is None or not (before or thinned):
         return None
     if archived is None:
         raise errors.ConfigurationError(
-            f"old rows of the log are in the archive alone, and the whole log is read: add --archive {location}"
+            "old rows of the log are in the archive alone, and the whole log is read: add --archive "
+            f"{recorded.location}"
         )
     if thinned is not None:
         border, total = thinned.border, archived.events_count

@@ -28,14 +28,14 @@ _IS_USED: Final = statements.load("eras/is_used")
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(%(lock)s)"
 _PAUSES: Final = (0.1, 0.2, 0.5, 1, 2, 5, 5)
 """Seconds between two tries to get the locks."""
-_LOCATION: Final = "SELECT location FROM chronolake.archived_era ORDER BY era DESC LIMIT 1"
+_RECORDED: Final = "SELECT location, runs FROM chronolake.archived_era ORDER BY era DESC LIMIT 1"
 _SAVE_ARCHIVED: Final = """
-    INSERT INTO archived_era (era, version, archived_before, location, link)
-    VALUES (%(era)s, %(version)s, %(archived_before)s, %(location)s, %(link)s)
+    INSERT INTO archived_era (era, version, archived_before, location, runs)
+    VALUES (%(era)s, %(version)s, %(archived_before)s, %(location)s, %(runs)s)
     ON CONFLICT ON CONSTRAINT archived_era_unique DO UPDATE
     SET
         version = excluded.version, archived_before = excluded.archived_before, location = excluded.location,
-        link = excluded.link
+        runs = excluded.runs
 """
 
 
@@ -77,6 +77,13 @@ class ThinnedEras(msgspec.Struct, frozen=True):
 
     last_era: int
     border: int
+
+
+class RecordedArchive(msgspec.Struct, frozen=True):
+    """The location of an archive, and the digests of the descriptions of its runs that were proved."""
+
+    location: str
+    runs: list[str]
 
 
 class StoredPart(msgspec.Struct, frozen=True):
@@ -199,7 +206,7 @@ async def thinned(tx: Transaction) -> ThinnedEras | None:
     return ThinnedEras(*rows[0]) if rows else None
 
 
-async def location(tx: Transaction) -> str | None:
-    """The location of the archive that has the rows which left; None if none did."""
-    rows = await tx.query(_LOCATION, {})
-    return rows[0][0] if rows else None
+async def recorded(tx: Transaction) -> RecordedArchive | None:
+    """The archive that has the rows which left, as it was recorded last; None if none did."""
+    rows = await tx.query(_RECORDED, {})
+    return RecordedArchive(*rows[0]) if rows else None

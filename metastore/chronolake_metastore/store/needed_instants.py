@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.active_window import Border
+from chronolake_metastore.domain.leaving_rows import RowRange
 from chronolake_metastore.domain.needed_instants import InstantBorder, InstantsHeldBy, Wanted
 from chronolake_metastore.domain.tables import Definition
 from chronolake_metastore.store.postgres import statements
@@ -20,6 +21,7 @@ DELETED_AT_ONCE: Final = 5_000
 """Rows that one transaction looks at."""
 _STAYS: Final = statements.load("needed_instants/stays")
 _BORDERS: Final = statements.load("needed_instants/find_borders")
+_FIND_LEAVING: Final = statements.load("needed_instants/find_leaving")
 _ANNOUNCE: Final = statements.load("needed_instants/announce")
 _DELETE: Final = statements.load("needed_instants/delete").replace("{stays}", _STAYS)
 _PRUNE: Final = statements.load("needed_instants/prune_replay").replace("{stays}", _STAYS)
@@ -83,6 +85,15 @@ async def borders(tx: Transaction, wanted: Sequence[Wanted]) -> list[InstantBord
         InstantBorder(table_id, table, is_dropped, until, since, InstantsHeldBy(held_by))
         for table_id, table, is_dropped, until, since, held_by in rows
     ]
+
+
+async def rows(tx: Transaction, until: Mapping[UUID, Micros]) -> list[RowRange]:
+    """The instants that leave when those before some times are announced, by table and requested time.
+
+    Those that were announced before, and may not all have left, are among them.
+    """
+    found = await tx.query(_FIND_LEAVING, {"table_ids": list(until), "times": list(until.values())})
+    return [(table_id, first, last) for table_id, first, last in found]
 
 
 async def announce(tx: Transaction, times: Mapping[UUID, Micros]) -> None:

@@ -16,6 +16,7 @@ from psycopg import sql
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.eras import CountedEvents, EraPart
+from chronolake_metastore.domain.leaving_rows import RowRange
 from chronolake_metastore.domain.needed_events import KINDS
 from chronolake_metastore.store.postgres import engine, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
@@ -53,6 +54,8 @@ _ALL: Final[Mapping[str, object]] = {
     "until_table": UUID(int=2**128 - 1),
     "until_version": 2**63 - 1,
 }
+_FIND_LEAVING: Final = statements.load("thinning/find_leaving").replace("{is_needed}", _IS_NEEDED)
+_FIND_KEPT_ENTRIES: Final = statements.load("thinning/find_kept_entries")
 _PARTS: Final = statements.load("thinning/find_parts")
 _TRANSACTIONS: Final = statements.load("thinning/find_transactions")
 
@@ -69,6 +72,24 @@ async def count(tx: Transaction, last_era: int, first: Mapping[UUID, int]) -> di
     """The events of each era up to one, given the first needed event of the tables that do not need all."""
     rows = await tx.query(_COUNT_EVENTS, {**_named(first), "last_era": last_era})
     return {era: CountedEvents(events, leaving) for era, events, leaving in rows}
+
+
+async def leaving(
+    tx: Transaction, eras: tuple[int, int], first: Mapping[UUID, int]
+) -> tuple[list[RowRange], list[RowRange]]:
+    """The events of some eras that may leave, given the first needed event of tables as in ``count``.
+
+    Gives also the answers with which they are read from the archive.
+    """
+    found = await tx.query(_FIND_LEAVING, {**_named(first), "first_era": eras[0], "last_era": eras[1]})
+    events = [(table_id, low, high) for table_id, low, high, _, _ in found]
+    return events, [(table_id, low, high) for table_id, _, _, low, high in found if low is not None]
+
+
+async def kept_entries(tx: Transaction, eras: tuple[int, int]) -> list[RowRange]:
+    """The events of some eras that have left, and whose lists may leave now."""
+    found = await tx.query(_FIND_KEPT_ENTRIES, {"first_era": eras[0], "last_era": eras[1]})
+    return [(table_id, version, version) for table_id, version in found]
 
 
 def _named(first: Mapping[UUID, int]) -> dict[str, object]:

@@ -1,0 +1,219 @@
+"""Runs of the archive that a drop has proved are trusted by the next one, which reads back what leaves."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from psycopg import conninfo
+
+from chronolake_metastore import errors
+from chronolake_metastore.archive.storage import ArchiveStorage
+from chronolake_metastore.domain import archives, eras
+from chronolake_metastore.domain.archives import ArchivedFile, ListedRun
+from tests.fix_postgres import clone_of
+from tests.forked_program import run
+from tests.store import archiving, thinned
+from tests.store.archiving import change_rows, forge_run, local
+from tests.store.history import History
+from tests.store.test_eras import answers
+from tests.store.test_leaving_instants import TABLE, cleaned_table
+from tests.store.thinned import query
+
+UNFIT = "does not prove what it has"
+
+
+class Proved(msgspec.Struct, frozen=True):
+    """A database whose first era a drop has proved, the time at its end, its archive of one run, and a copy."""
+
+    name: str
+    now_us: int
+    folder: Path
+    copy: Path
+
+
+@pytest.fixture(scope="module")
+def proved(postgres: str, template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proved]:
+    """Answers have left. Events and instants may leave."""
+    place = tmp_path_factory.mktemp("proved")
+    with clone_of(postgres, template) as dsn:
+        with cleaned_table(dsn) as history:
+            thinned.begin_era(dsn)
+            archiving.write(dsn, local(place / "archive"))
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(eras, "may_thin", lambda *_: [])
+                assert archiving.drop_once(dsn, local(place / "archive")).eras == [1]
+            shutil.copytree(place / "archive", place / "copy")
+        name = str(conninfo.conninfo_to_dict(dsn)["dbname"])
+        yield Proved(name, history.now_us, place / "archive", place / "copy")
+
+
+@pytest.fixture
+def dsn(postgres: str, proved: Proved) -> Iterator[str]:
+    with clone_of(postgres, proved.name) as dsn:
+        yield dsn
+
+
+@pytest.fixture
+def history(dsn: str, proved: Proved) -> Iterator[History]:
+    with History(dsn, keys="later") as history:
+        history.now_us = proved.now_us
+        history.pass_seconds(1)
+        yield history
+
+
+@pytest.fixture
+def archive(proved: Proved) -> Path:
+    """The archive, at the location that is recorded."""
+    shutil.rmtree(proved.folder)
+    shutil.copytree(proved.copy, proved.folder)
+    return proved.folder
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The files that are read as a whole, by run and table."""
+    found: list[tuple[str, str]] = []
+    read = ArchiveStorage.content
+
+    def content(storage: ArchiveStorage, listed: ListedRun, file: ArchivedFile) -> bytes:
+        found.append((listed.name, file.table))
+        return read(storage, listed, file)
+
+    monkeypatch.setattr(ArchiveStorage, "content", content)
+    return found
+
+
+def runs(archive: Path) -> list[ListedRun]:
+    return list(ArchiveStorage(local(archive)).manifest().runs)
+
+
+def recorded(dsn: str) -> list[str]:
+    return list(query(dsn, "SELECT runs FROM archived_era ORDER BY era DESC LIMIT 1")[0][0])
+
+
+def write_and_drop(dsn: str, history: History, archive: Path) -> None:
+    """Archive a commit, and let the answers of the next era leave."""
+    history.write(TABLE, 1)
+    thinned.begin_era(dsn)
+    archiving.write(dsn, local(archive))
+    assert archiving.drop_once(dsn, local(archive)).eras == [2]
+
+
+def test_a_drop_reads_new_runs_and_of_others_the_files_whose_rows_leave(
+    dsn: str, history: History, archive: Path, reads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eras, "may_thin", lambda *_: [])
+    [old] = runs(archive)
+    assert recorded(dsn) == [old.sha256]
+    history.write(TABLE, 1)
+    thinned.begin_era(dsn)
+    archiving.write(dsn, local(archive))
+    reads.clear()
+
+    assert archiving.drop_once(dsn, local(archive)).eras == [2]
+
+    [_, new] = runs(archive)
+    # The last answer of a chain leaves with the next ones.
+    assert {table for run, table in reads if run == old.name} <= {"outcome", "refusal"}
+    assert {table for run, table in reads if run == new.name} >= {"event", "write_stat", "outcome", "instant"}
+    assert recorded(dsn) == [old.sha256, new.sha256]
+
+
+def test_a_drop_of_the_whole_archive_reads_all_runs(
+    dsn: str, history: History, archive: Path, reads: list[tuple[str, str]]
+) -> None:
+    archiving.drop_once(dsn, local(archive), whole=True)
+    assert {table for _, table in reads} >= {"event", "event_order", "outcome_key", "instant"}
+
+
+@pytest.mark.parametrize(
+    "table", ["event", "event_entry", "write_stat", "deleted_file", "outcome", "instant", "run"]
+)
+def test_nothing_leaves_that_is_damaged_in_a_trusted_run(dsn: str, archive: Path, table: str) -> None:
+    suffix = "json" if table == "run" else "parquet"
+    archiving.flip(next(archive.glob(f"runs/*/{table}.{suffix}")))
+    before = query(dsn, "SELECT count(*) FROM instant"), thinned.log(dsn)
+
+    with pytest.raises(errors.ConfigurationError, match=f"{table}.*run archive verify"):
+        archiving.drop_once(dsn, local(archive))
+
+    after = query(dsn, "SELECT count(*) FROM instant"), thinned.log(dsn)
+    # Events leave before their instants.
+    assert (after == before) or (table == "instant" and after[0] == before[0])
+
+
+def test_events_and_instants_leave_for_a_trusted_run_that_is_whole(dsn: str, archive: Path) -> None:
+    dropped = archiving.drop_once(dsn, local(archive))
+    assert dropped.events > 0
+    assert dropped.instants > 0
+
+
+def test_no_answer_leaves_that_is_damaged_in_a_trusted_run(dsn: str, history: History, archive: Path) -> None:
+    history.write(TABLE, 1)
+    thinned.begin_era(dsn)
+    archiving.write(dsn, local(archive))
+    archiving.flip(archive / "runs" / runs(archive)[0].name / "outcome.parquet")
+    before = answers(dsn)
+
+    with pytest.raises(errors.ConfigurationError, match=r"outcome\.parquet.*these rows stay in PostgreSQL"):
+        archiving.drop_once(dsn, local(archive))
+
+    assert answers(dsn) == before
+
+
+def _forge_rows(run: Path, _: dict[str, Any]) -> None:
+    def replace(found: list[Any]) -> None:
+        found[0] = (*found[0][:7], "mallory", *found[0][8:])
+
+    change_rows(run / "event.parquet", "event", replace)
+
+
+def _forge_end(_: Path, description: dict[str, Any]) -> None:
+    description["outcomes"][-1]["hash"] = "00" * 32
+
+
+@pytest.mark.parametrize("forge", [_forge_rows, _forge_end])
+def test_a_replaced_run_whose_digests_fit_is_proved_by_its_rows(
+    dsn: str, archive: Path, forge: Callable[[Path, dict[str, Any]], None]
+) -> None:
+    forge_run(archive, 0, forge)
+    before = thinned.log(dsn)
+    with pytest.raises(errors.ConfigurationError, match=UNFIT):
+        archiving.drop_once(dsn, local(archive))
+    assert thinned.log(dsn) == before
+
+
+def test_a_run_that_was_merged_from_proved_and_new_ones_is_proved_by_its_rows(
+    dsn: str, history: History, archive: Path, reads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archives, "MERGED_AT_ONCE", 2)
+    history.write(TABLE, 1)
+    thinned.begin_era(dsn)
+    assert archiving.write(dsn, local(archive)).merges == 1
+    reads.clear()
+
+    assert archiving.drop_once(dsn, local(archive)).eras == [2]
+
+    [merged] = runs(archive)
+    assert (merged.name, "event_order") in reads
+    assert recorded(dsn) == [merged.sha256]
+
+
+def test_a_copy_at_another_location_is_proved_by_its_rows(dsn: str, archive: Path, tmp_path: Path) -> None:
+    shutil.copytree(archive, tmp_path / "copy")
+    archiving.flip(next(tmp_path.glob("copy/runs/*/event_order.parquet")))
+    with pytest.raises(errors.ConfigurationError, match=UNFIT):
+        archiving.drop_once(dsn, local(tmp_path / "copy"))
+
+
+def test_damage_beside_what_leaves_is_found_by_a_proof_of_the_whole(dsn: str, archive: Path) -> None:
+    archiving.flip(next(archive.glob("runs/*/event_order.parquet")))
+    assert archiving.drop_once(dsn, local(archive)).events > 0
+    arguments = ["--dsn", dsn, "--archive", str(archive), "--whole"]
+    refused = run("archive", "drop", *arguments)
+    assert (refused.returncode, UNFIT in refused.stderr) == (2, True)
