@@ -15,12 +15,13 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import cleans, deletions, instants, restores, savepoints, sweeps
 from chronolake_metastore.domain.cleans import Retention
 from chronolake_metastore.domain.needed_events import Need
+from chronolake_metastore.store import reconciling
 from chronolake_model.files import ColumnStats
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, parse_time
 from tests.store import leaving, machines, shown
 from tests.store.history import History, file_of
-from tests.store.model_of_markers import File, MarkedInstant
+from tests.store.model_of_markers import DELETED_AT_COMPLETION_MAX, File, MarkedInstant
 from tests.store.test_marker_machine import STEPS as STEPS_OF_MARKERS, Markers
 from tests.store.test_timeline_machine import STEPS, Promises
 
@@ -69,6 +70,12 @@ class MarkersWithoutOldEvents(OldRowsLeave, Markers):
         kept = {file_name for (file_name,) in self.sql("SELECT file_name FROM chronolake.deleted_file")}
         left = [file for file in owner.deleted - owner.marked if self.name(owner.time, file) not in kept]
         return super().is_unknown(owner, files) or (not owner.is_direct and not set(files).isdisjoint(left))
+
+
+@pytest.fixture(autouse=True)
+def few_markers_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound of the model of markers."""
+    monkeypatch.setattr(reconciling, "DELETED_AT_COMPLETION_MAX", DELETED_AT_COMPLETION_MAX)
 
 
 MACHINES = [(WithoutOldEvents, STEPS), (MarkersWithoutOldEvents, STEPS_OF_MARKERS)]
