@@ -25,6 +25,11 @@ _WRITE_STATS = """
     WHERE t.namespace || '.' || t.name = %s AND t.dropped_at IS NULL
     ORDER BY w.version, w.kind, w.file_name
 """
+_CLEANED = """
+    SELECT regexp_replace(l.name, '^.*/', '')
+    FROM event_entry l JOIN lake_table t USING (table_id)
+    WHERE t.namespace || '.' || t.name = %s AND t.dropped_at IS NULL AND l.list = 'plan-files'
+"""
 _SERVICES = ("compaction", "logcompaction", "clustering")
 
 Group = tuple[str, str]
@@ -151,6 +156,8 @@ class Log:
     def __init__(self, connection: psycopg.Connection[Any], table: str) -> None:
         self._events = connection.execute(_EVENTS, [table]).fetchall()
         self._stats = connection.execute(_WRITE_STATS, [table]).fetchall()
+        self.cleaned = {name for (name,) in connection.execute(_CLEANED, [table])}
+        """The names of all files that cleans were planned to delete."""
 
     def times(self) -> list[int]:
         """When something happened. A restore happens at once: nothing in the middle of one."""

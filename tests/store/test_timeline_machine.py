@@ -414,7 +414,7 @@ class Promises(machines.DatabaseMachine):
         times = log.times()
         for at in times if turn is None else [times[turn % len(times)]]:
             first = self.timelines[name].cleaned_before
-            views = Views(self.database, name, at, log.replayed(at), served_from=first)
+            views = Views(self.database, name, at, log.replayed(at), first, log.cleaned)
             served = self.timelines[name].serves(at)
             self.runner.run(views.compare(turn) if served else views.refused())
 
