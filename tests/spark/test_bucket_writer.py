@@ -349,12 +349,6 @@ def test_rows_of_a_group_that_do_not_come_together_are_refused(job: WriteJob):
     assert files_of(job) == []
 
 
-def test_only_columns_that_repeat_get_a_dictionary():
-    table = pa.table({"key": [str(n) for n in range(100)], "country": ["x", "y"] * 50, "list": [[1]] * 100})
-
-    assert base_files.dictionary_columns(table) == ["country"]
-
-
 @pytest.mark.parametrize("prefix", ["", "file://"])
 def test_a_base_path_is_a_local_path_or_a_uri(tmp_path: Path, prefix: str):
     folder = base_files.TableFolder.of(f"{prefix}{tmp_path}/")

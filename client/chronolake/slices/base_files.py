@@ -13,8 +13,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chronolake import storage
-from chronolake.slices import columns, errors
-from chronolake.slices.lazy_compute import pc
+from chronolake.slices import column_encodings, columns, errors
 from chronolake_model.deletable import LogHead
 from chronolake_storage import opening
 from chronolake_storage.claims import Owner
@@ -29,9 +28,6 @@ ROW_GROUP_BYTES = 128 * 2**20
 _ENCODED_ROWS = 16_384
 _PAGE_BYTES = 256 * 2**10
 """Pages of this size are compressed where they are, in the processor's cache: writing takes 8 % less time."""
-_SAMPLE_ROWS = 20_000
-_FIRST_ROWS = 1_000
-_DICTIONARY_SHARE_MAX = 0.25
 FooterMetadata: TypeAlias = Callable[[], Mapping[bytes, bytes]]
 """The metadata of the footer, asked for after all rows are written."""
 
@@ -111,11 +107,17 @@ class Attempt:
 
 @contextlib.contextmanager
 def open_base_file(
-    folder: TableFolder, relative: str, size_bytes: int, *, has_dictionaries: bool = False
+    folder: TableFolder,
+    relative: str,
+    size_bytes: int,
+    *,
+    has_dictionaries: bool = False,
+    reads_columns: bool = False,
 ) -> Iterator[pq.ParquetFile]:
     """A base file to read. Raises ``BaseFileDamaged`` unless it exists with its published size.
 
-    With ``has_dictionaries`` the columns ``columns.REPEATED`` are read as dictionaries.
+    With ``has_dictionaries`` the columns ``columns.REPEATED`` are read as dictionaries. If it ``reads_columns``
+    one by one, the bytes of a column on a local disk are read when it is decoded, and not those of all before.
     """
     try:
         source = folder.filesystem.open_input_file(folder.path(relative))
@@ -132,7 +134,9 @@ def open_base_file(
                 f"{size_bytes} on the table's timeline: it was overwritten or cut off after it was published",
                 {"path": relative},
             )
-        with pq.ParquetFile(source, read_dictionary=columns.REPEATED if has_dictionaries else None) as file:
+        repeated = columns.REPEATED if has_dictionaries else None
+        at_once = not (reads_columns and folder.is_local)
+        with pq.ParquetFile(source, read_dictionary=repeated, pre_buffer=at_once) as file:
             yield file
 
 
@@ -156,13 +160,14 @@ def write_rows(
     """Write rows as the Parquet file of a base file or of a log block."""
     groups = _in_row_groups(tables)
     first = next(groups, schema.empty_table())
+    dictionaries = column_encodings.dictionary_columns(first)
     # The stored Arrow schema would say which columns were dictionaries; nothing else is in it alone.
     with pq.ParquetWriter(
         sink,
         schema,
-        compression="zstd",
-        use_dictionary=dictionary_columns(first),
-        write_statistics=_columns_with_statistics(schema),
+        compression=column_encodings.codecs(first, dictionaries),
+        use_dictionary=dictionaries,
+        write_statistics=column_encodings.with_statistics(schema),
         coerce_timestamps="us",
         store_schema=False,
         write_batch_size=_ENCODED_ROWS,
@@ -174,49 +179,6 @@ def write_rows(
         for _ in map(lambda group: writer.write_table(group, row_group_size=ROW_GROUP_ROWS), groups):
             pass
         writer.add_key_value_metadata(metadata())
-
-
-def _columns_with_statistics(schema: pa.Schema) -> list[str]:
-    """The paths of the columns that get bounds in the footer: all but floating-point ones, lists and maps.
-
-    The texts of three of Hudi's columns rule no row group out, and comparing them takes time.
-
-    Arrow leaves NaN out of the bounds, as the format wants it. Spark, for which NaN is the largest value, skips
-    such row groups and would lose the records. The server's bounds, which prune files, know of NaN.
-    """
-    without = {columns.COMMIT_SEQNO, columns.FILE_NAME, columns.PARTITION_PATH}
-    return [path for field in schema if field.name not in without for path in _paths_with_statistics(field)]
-
-
-def _paths_with_statistics(field: pa.Field) -> Iterator[str]:
-    if pa.types.is_struct(field.type):
-        for inner in field.type:
-            yield from (f"{field.name}.{path}" for path in _paths_with_statistics(inner))
-    elif not pa.types.is_floating(field.type) and not pa.types.is_nested(field.type):
-        yield field.name
-
-
-def dictionary_columns(table: pa.Table) -> list[str]:
-    """The columns whose first rows repeat enough for dictionary encoding to pay off.
-
-    On other columns it costs 2.4 times the writing time and makes the file larger (measured).
-    """
-    sample = table.slice(0, _SAMPLE_ROWS)
-    return [
-        field.name
-        for field in sample.schema
-        if not pa.types.is_nested(field.type)
-        and not pa.types.is_boolean(field.type)
-        and (pa.types.is_dictionary(field.type) or _repeats(sample[field.name]))
-    ]
-
-
-def _repeats(sample: pa.ChunkedArray) -> bool:
-    first = sample.slice(0, _FIRST_ROWS)
-    if len(sample) > len(first) and pc.count_distinct(first, mode="all").as_py() == len(first):
-        # If a column repeats enough, some of the first _FIRST_ROWS values are the same.
-        return False
-    return bool(pc.count_distinct(sample, mode="all").as_py() <= len(sample) * _DICTIONARY_SHARE_MAX)
 
 
 def _in_row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:

@@ -27,7 +27,15 @@ from chronolake.slices.log_contents import LogFormat
 from chronolake.slices.merge import Decision, Existing
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
-from chronolake.writing import group_threads, log_appends, partial_updates, row_checks, task_rows, written_files
+from chronolake.writing import (
+    group_threads,
+    kept_rows,
+    log_appends,
+    partial_updates,
+    row_checks,
+    task_rows,
+    written_files,
+)
 from chronolake.writing.stored_groups import GroupNumber, Lookup, StoredGroup, StoredGroups
 from chronolake.writing.task_markers import TaskMarkers
 from chronolake.writing.written_files import FileFormat
@@ -324,7 +332,9 @@ class _GroupWriter:
             return self._append(stored, self._log_format, rows, incoming)
         if self._stored is None or (base := self._stored.base) is None:
             return self._merge(None, rows, incoming)
-        with base_files.open_base_file(self._folder, base.path, base.size_bytes, has_dictionaries=True) as file:
+        with base_files.open_base_file(
+            self._folder, base.path, base.size_bytes, has_dictionaries=True, reads_columns=True
+        ) as file:
             return self._merge(file, rows, incoming)
 
     def _completed(self, incoming: pa.Table) -> pa.Table:
@@ -407,28 +417,12 @@ class _GroupWriter:
         self, file: pq.ParquetFile | None, known: pa.Table, decision: Decision, new: pa.Table
     ) -> Iterator[pa.Table]:
         """The stored rows that are kept, then the new ones."""
-        start = 0
-        for stored in self._row_groups(file, known):
-            kept = decision.kept[start : start + len(stored)]
-            start += len(stored)
-            yield self._named(merge.only(stored, kept))
+        if file is not None and self._stored is not None and (base := self._stored.base) is not None:
+            fields = None if base.has_field_ids else self._fields[base.schema_version]
+            stored = layouts.stored_schema(file, fields, base.path)
+            kept = kept_rows.KeptRows(file, stored, self._schema, known, decision.kept)
+            yield from map(self._named, kept.tables(at_once=not self._folder.is_local))
         yield self._stamped(new)
-
-    def _row_groups(self, file: pq.ParquetFile | None, known: pa.Table) -> Iterator[pa.Table]:
-        """The stored rows. The columns of ``known`` are read already."""
-        if file is None or self._stored is None or (base := self._stored.base) is None:
-            return
-        fields = None if base.has_field_ids else self._fields[base.schema_version]
-        stored = layouts.stored_schema(file, fields, base.path)
-        names = layouts.columns_of(stored, self._schema)
-        others = [name for name in names if name not in known.column_names]
-        start = 0
-        for index in range(file.num_row_groups):
-            rows = file.read_row_group(index, columns=others)
-            for name in known.column_names:
-                rows = rows.append_column(name, known[name].slice(start, len(rows)))
-            start += len(rows)
-            yield layouts.in_layout(rows, stored, self._schema)
 
     def _named(self, stored: pa.Table) -> pa.Table:
         index = stored.schema.get_field_index(columns.FILE_NAME)
