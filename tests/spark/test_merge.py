@@ -43,6 +43,11 @@ def as_table(records: list[Record]) -> pa.Table:
     )
 
 
+def in_chunks(records: list[Record]) -> pa.Table:
+    """The records in chunks, as files of several row groups and rows of several batches come."""
+    return pa.concat_tables([as_table(records[:1]), as_table(records[1:])])
+
+
 def as_records(table: pa.Table) -> list[Record]:
     return [
         Record(row[columns.RECORD_KEY], row["ordering"], row["value"], row[columns.DELETE])
@@ -86,8 +91,8 @@ def run(
 ) -> tuple[merge.Decision, list[Record]]:
     """The decision, and the records of the file that follows from it."""
     fields = ["ordering"] if ordered else []
-    winners = merge.latest_per_key(as_table(incoming), fields).records
-    base = as_table(stored)
+    winners = merge.latest_per_key(in_chunks(incoming), fields).records
+    base = in_chunks(stored)
     decision = merge.decide(base, winners, ordering_fields=fields, existing=existing)
     kept = as_records(base.filter(pa.array(decision.kept)))
     return decision, kept + as_records(winners.filter(pa.array(decision.written)))

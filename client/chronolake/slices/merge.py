@@ -97,16 +97,14 @@ def decide(
     stored: pa.Table, incoming: pa.Table, *, ordering_fields: Sequence[str], existing: Existing
 ) -> Decision:
     """Merge ``incoming`` (one record per key) into ``stored`` (record key and ordering fields suffice)."""
-    match = pa.nulls(0, pa.int32())
-    if len(stored):
-        match = pc.index_in(_keys(stored), value_set=_keys(incoming))
+    match = _places(stored, incoming)
     is_matched = _mask(pc.is_valid(match))
     matches: npt.NDArray[np.int64] = match.drop_null().to_numpy().astype(np.int64)
     exists = np.zeros(len(incoming), dtype=np.bool_)
     exists[matches] = True
     if existing is not Existing.MERGE:
         return _insert(stored, incoming, exists, existing)
-    wins = _wins(stored.filter(pa.array(is_matched)), incoming.take(pa.array(matches)), ordering_fields)
+    wins = _wins(stored, is_matched, incoming, matches, ordering_fields)
     kept = ~is_matched
     kept[is_matched] = ~wins
     loses = np.zeros(len(incoming), dtype=np.bool_)
@@ -224,6 +222,17 @@ def _same_rows(left: pa.Table, right: pa.Table) -> Mask:
     return same
 
 
+def _places(stored: pa.Table, incoming: pa.Table) -> pa.Array | pa.ChunkedArray:
+    """For each stored record the place of its key in ``incoming``, or null."""
+    if not len(stored):
+        return pa.nulls(0, pa.int32())
+    keys, wanted = stored[columns.RECORD_KEY], incoming[columns.RECORD_KEY]
+    if keys.type != wanted.type:
+        keys, wanted = keys.cast(pa.large_string()), wanted.cast(pa.large_string())
+    # A copy of all keys in one array would cost as much as the search.
+    return pc.index_in(keys, value_set=wanted)
+
+
 def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existing) -> Decision:
     refused = exists if existing is Existing.FAIL else np.zeros_like(exists)
     return Decision(
@@ -238,12 +247,20 @@ def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existi
     )
 
 
-def _wins(stored: pa.Table, incoming: pa.Table, ordering_fields: Sequence[str]) -> Mask:
-    """Row by row: whether the incoming record replaces the stored one of the same key."""
+def _wins(
+    stored: pa.Table,
+    is_matched: Mask,
+    incoming: pa.Table,
+    matches: npt.NDArray[np.int64],
+    ordering_fields: Sequence[str],
+) -> Mask:
+    """For each match, whether the incoming record replaces the stored one of the same key."""
     if not ordering_fields:
-        return np.ones(len(stored), dtype=np.bool_)
-    old, new = (ordering_values.of(rows, ordering_fields) for rows in (stored, incoming))
-    wins: Mask = (ordering_values.signs(new, old) >= 0) | _always_wins(incoming, ordering_fields)
+        return np.ones(len(matches), dtype=np.bool_)
+    rivals = incoming.select([columns.DELETE, *ordering_fields]).take(pa.array(matches))
+    rivalled = stored.select(list(ordering_fields)).filter(pa.array(is_matched))
+    old, new = (ordering_values.of(rows, ordering_fields) for rows in (rivalled, rivals))
+    wins: Mask = (ordering_values.signs(new, old) >= 0) | _always_wins(rivals, ordering_fields)
     return wins
 
 
