@@ -79,13 +79,14 @@ def write(
     )
     has_buckets = definition.index.type is IndexType.BUCKET
     lookup = ServerLookup(table, as_of, replaces=treatment.replaces is not None) if has_buckets else None
+    threads = _threads(definition, table.storage_options)
     written = bucket_writer.write(
-        task_rows.by_file_group(batches),
+        task_rows.by_file_group(batches, threads=threads),
         job,
         TaskAttempt(0, write_token(0, 0, 0)),
         table.markers_of(as_of, markers=markers, writer=instant.writer),
         lookup,
-        threads=_threads(definition, table.storage_options),
+        threads=threads,
     )
     if written.duplicates:
         raise row_checks.existing_keys(definition, written.duplicates, written.duplicate_key)

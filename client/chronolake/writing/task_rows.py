@@ -7,6 +7,7 @@ in memory. Further runs are spilled to a file without a name on the local disk, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import tempfile
@@ -19,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from chronolake.slices import columns
+from chronolake.writing import group_threads
 from chronolake.writing.stored_groups import GroupNumber
 
 Run: TypeAlias = "tuple[GroupNumber, pa.RecordBatch]"
@@ -32,9 +34,9 @@ _LOCAL_FOLDERS: Final = "SPARK_LOCAL_DIRS"
 
 
 def by_file_group(
-    batches: Iterable[pa.RecordBatch], held_bytes_max: int = HELD_BYTES_MAX
+    batches: Iterable[pa.RecordBatch], held_bytes_max: int = HELD_BYTES_MAX, *, threads: int = 1
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows, one file group after the other. Those of one file group keep their order.
+    """The same rows, one file group after the other, grouped by threads. Those of one group keep their order.
 
     Without the column of partition paths all rows are of one partition, and without that of buckets a partition
     counts as one file group. Small file groups share a batch.
@@ -42,10 +44,12 @@ def by_file_group(
     pieces: dict[GroupNumber, list[pa.RecordBatch | int]] = defaultdict(list)
     held = 0
     with contextlib.closing(Spill()) as spill:
-        for run in _runs(batches):
-            held += run.nbytes
-            for group, rows in _grouped(run):
-                pieces[group].append(rows if held <= held_bytes_max else spill.add(rows))
+        runs = (functools.partial(_grouped, run) for run in _runs(batches))
+        with contextlib.closing(group_threads.in_order(runs, threads)) as grouped_runs:
+            for grouped in grouped_runs:
+                held += sum(rows.nbytes for _, rows in grouped)
+                for group, rows in grouped:
+                    pieces[group].append(rows if held <= held_bytes_max else spill.add(rows))
         small: list[pa.RecordBatch] = []
         for group in sorted(pieces):
             of_group = [
@@ -118,20 +122,21 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.concat_batches(held)
 
 
-def _grouped(run: pa.RecordBatch) -> Iterator[tuple[GroupNumber, pa.RecordBatch]]:
+def _grouped(run: pa.RecordBatch) -> list[tuple[GroupNumber, pa.RecordBatch]]:
     """The rows of each file group of a run."""
     if not run.num_rows:
-        return
+        return []
     numbers, groups = numbered(run)
     if len(groups) == 1:
-        yield groups[0], run
-        return
+        return [(groups[0], run)]
     # Numpy sorts small integers by their digits, which is much faster than by comparisons.
     digits = numbers.astype(np.uint16) if len(groups) <= np.iinfo(np.uint16).max else numbers
     rows = run.take(pa.array(np.argsort(digits, kind="stable")))
     ends = np.cumsum(np.bincount(numbers)).tolist()
-    for group, start, end in zip(groups, [0, *ends[:-1]], ends, strict=True):
-        yield group, rows.slice(start, end - start)
+    return [
+        (group, rows.slice(start, end - start))
+        for group, start, end in zip(groups, [0, *ends[:-1]], ends, strict=True)
+    ]
 
 
 def file_groups(runs: Iterable[Run]) -> Iterator[tuple[GroupNumber, pa.Table]]:
