@@ -23,6 +23,55 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "a.json"
 
 
+ARRAYS = [
+    '\n [ {"id": -12.5e+3, "s": "a\\ud83d\\ude00\\n\\"", "b": [true, null, {}]} \n,\r\n{"id":1}\n ]\n\n ',
+    "[]",
+    " [\n]\n",
+    '[{"id":1}, 2]',
+    '[{"id":1}]\n[{"id":2}]\n',
+    '[{"id":1}\n{"id":2}]',
+    '[{"id":1},\n]',
+    '[{"id":1},\n',
+    '[{"id":1}',
+    '[{"id":1},\n{"a":1,"a":1}]',
+    '[{"id":1},\n{"a":-Infinity}]',
+    '[{"id":1}, {"id":\n"a}]',
+    '[{"id":1},\n {"id":1,"s":"a\tb"}]' + " " * 40 + "x",
+    '[{"id":1},\n {"id":tru}]' + " " * 40,
+    '[{"id":1},\n {"id":"\\u12"}]' + " " * 40,
+    '[{"v":"\\ud800"}]',
+]
+
+
+def outcome(file: Path) -> list[object]:
+    """The records of a file, and the error that ends them."""
+    found: list[object] = []
+    try:
+        found.extend((record.place, record.fields) for record in json_records.records(file))
+    except errors.SourceUnreadable as exc:
+        found.append(str(exc))
+    return found
+
+
+@pytest.mark.parametrize("text", ARRAYS)
+def test_an_array_that_is_read_in_parts_is_that_of_the_whole_text(
+    file: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    file.write_text(text, "utf-8", newline="")
+    whole = outcome(file)
+    for chars in (1, 2, 3, 20):
+        monkeypatch.setattr(json_records, "_CHUNK_CHARS", chars)
+        assert outcome(file) == whole
+
+
+def test_a_record_of_an_array_has_a_bound(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_records, "_CHUNK_CHARS", 100)
+    monkeypatch.setattr(json_records, "RECORD_CHARS_MAX", 1 << 20)
+    file.write_text('[{"id":1},\n{"id":"' + "a" * (3 << 20), "utf-8")
+    with pytest.raises(errors.SourceUnreadable, match="line 2: a record has more than 1 million characters"):
+        list(json_records.records(file))
+
+
 REFUSED = {
     "two records": ('{"id":1}\n{"id":2}{"id":3}\n', "line 2: Extra data"),
     "text behind": ('{"id":1}\n\n{"id":3} not JSON\n', "line 3: Extra data"),

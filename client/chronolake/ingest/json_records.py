@@ -12,13 +12,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from chronolake.ingest import text_files
 from chronolake.slices import errors
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
+RECORD_CHARS_MAX: Final = 64 << 20
+"""The text of a record; a quote that is not closed makes one record of all that follows."""
+_CHUNK_CHARS: Final = 1 << 20
+_TOKEN_CHARS: Final = 16
+"""More than a token has whose first characters alone are no JSON, as ``-Infinity`` or ``\\ud83d``."""
 _EXPECTED: Final = "a JSON file holds one object a line, or is one array of objects"
 
 
@@ -87,7 +92,7 @@ def records(
     stream = text_files.Utf8Stream(file, text_files.UTF8, check, advice=text_files.JSON_ADVICE)
     with io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig") as text:
         if is_array:
-            yield from _elements(file, text.read())
+            yield from _ArrayReader(file, text).records()
             return
         for number, line in enumerate(text, start=1):
             try:
@@ -105,27 +110,95 @@ def line_record(file: Path, number: int, line: str) -> JsonRecord | None:
     start = _after_space(line, 0)
     if start == len(line):
         return None
-    value, end = _decoded(file, line, start, number)
-    _refuse_extra_text(file, line, end, number)
+    try:
+        value, end = _DECODER.raw_decode(line, start)
+    except _UNDECODABLE as exc:
+        raise _malformed(file, number, _reason_of(exc)) from exc
+    if _after_space(line, end) < len(line):
+        raise _malformed(file, number, "Extra data")
     return _record(file, f"line {number}", value, line)
 
 
-def _elements(file: Path, text: str) -> Iterator[JsonRecord]:
-    """The records of a file that is one array."""
-    position = _after_space(text, text.index("[") + 1)
-    number = 0
-    while number or text[position : position + 1] != "]":
-        number += 1
-        start = position
-        value, position = _decoded(file, text, start)
-        yield _record(file, f"record {number}", value, text[start:position])
-        position = _after_space(text, position)
-        if text[position : position + 1] == "]":
-            break
-        if text[position : position + 1] != ",":
-            raise _malformed(file, _line_of(text, position), "Expecting ',' or ']'")
-        position = _after_space(text, position + 1)
-    _refuse_extra_text(file, text, position + 1)
+class _ArrayReader:
+    """The records of a file that is one array. The text of some of them is in memory."""
+
+    def __init__(self, file: Path, source: TextIO) -> None:
+        self._file = file
+        self._source = source
+        self._text = ""
+        self._position = 0
+        self._lines_before = 0
+        self._column_before = 0
+
+    def records(self) -> Iterator[JsonRecord]:
+        """The records. Raises ``SourceUnreadable`` for anything else."""
+        while "[" not in self._text and self._read_on():
+            pass
+        self._position = self._text.index("[") + 1
+        number = 0
+        while number or self._next() != "]":
+            number += 1
+            value, text = self._value()
+            yield _record(self._file, f"record {number}", value, text)
+            if (separator := self._next()) == "]":
+                break
+            if separator != ",":
+                raise self._malformed(self._position, "Expecting ',' or ']'")
+            self._position += 1
+            self._next()
+        self._position += 1
+        if self._next():
+            raise self._malformed(self._position, "Extra data")
+
+    def _next(self) -> str:
+        """The next character that is not white space; "" at the end of the file."""
+        while True:
+            self._position = _after_space(self._text, self._position)
+            if self._position < len(self._text):
+                return self._text[self._position]
+            if not self._read_on():
+                return ""
+
+    def _value(self) -> tuple[Any, str]:
+        """The value at the position, and its text."""
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self._text, self._position)
+            except json.JSONDecodeError as exc:
+                if _may_be_cut(exc) and self._read_on():
+                    continue
+                column = exc.colno + (self._column_before if exc.lineno == 1 else 0)
+                raise self._malformed(exc.pos, _reason_of(exc, column)) from exc
+            except _UNDECODABLE as exc:
+                raise self._malformed(self._position, _reason_of(exc)) from exc
+            text = self._text[self._position : end]
+            self._position = end
+            return value, text
+
+    def _read_on(self) -> bool:
+        """Add text of the file, and forget that before the position; False at the end of the file."""
+        forgotten, kept = self._text[: self._position], self._text[self._position :]
+        if len(kept) > RECORD_CHARS_MAX:
+            raise self._malformed(
+                self._position, f"a record has more than {RECORD_CHARS_MAX >> 20} million characters"
+            )
+        # So a long record is decoded anew only a few times.
+        if not (chunk := self._source.read(max(_CHUNK_CHARS, len(kept)))):
+            return False
+        self._lines_before += forgotten.count("\n")
+        line = len(forgotten) - forgotten.rfind("\n") - 1
+        self._column_before = line + (0 if "\n" in forgotten else self._column_before)
+        self._text, self._position = kept + chunk, 0
+        return True
+
+    def _malformed(self, position: int, reason: str) -> errors.SourceUnreadable:
+        line = self._lines_before + self._text.count("\n", 0, position) + 1
+        return _malformed(self._file, line, reason)
+
+
+def _may_be_cut(exc: json.JSONDecodeError) -> bool:
+    """Whether the value may be one of which only the begin is in memory."""
+    return exc.msg.startswith("Unterminated string") or exc.pos > len(exc.doc) - _TOKEN_CHARS
 
 
 def _after_space(text: str, position: int) -> int:
@@ -135,23 +208,15 @@ def _after_space(text: str, position: int) -> int:
     return match.end()
 
 
-def _decoded(file: Path, text: str, position: int, line: int | None = None) -> tuple[Any, int]:
-    try:
-        return _DECODER.raw_decode(text, position)
-    except json.JSONDecodeError as exc:
-        # Some messages end in a word that the place follows.
-        place = f" column {exc.colno}" if exc.msg.endswith(" at") else ""
-        raise _malformed(file, line or exc.lineno, f"{exc.msg}{place}") from exc
-    except _NotJsonError as exc:
-        raise _malformed(file, line or _line_of(text, position), str(exc)) from exc
-    except RecursionError:
-        raise _malformed(file, line or _line_of(text, position), "it is nested too deeply") from None
-
-
-def _refuse_extra_text(file: Path, text: str, end: int, line: int | None = None) -> None:
-    position = _after_space(text, end)
-    if position < len(text):
-        raise _malformed(file, line or _line_of(text, position), "Extra data")
+def _reason_of(exc: Exception, column: int | None = None) -> str:
+    match exc:
+        case json.JSONDecodeError():
+            # Some messages end in a word that the place follows.
+            return f"{exc.msg} column {column or exc.colno}" if exc.msg.endswith(" at") else exc.msg
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return str(exc)
 
 
 def _record(file: Path, place: str, value: Any, text: str) -> JsonRecord:
@@ -168,10 +233,6 @@ def _record(file: Path, place: str, value: Any, text: str) -> JsonRecord:
     return record
 
 
-def _line_of(text: str, position: int) -> int:
-    return text.count("\n", 0, position) + 1
-
-
 def _malformed(file: Path, line: int, reason: str) -> errors.SourceUnreadable:
     return errors.SourceUnreadable(
         f"{file}, line {line}: {reason}; {_EXPECTED}", {"file": str(file), "line": line}
@@ -180,6 +241,9 @@ def _malformed(file: Path, line: int, reason: str) -> errors.SourceUnreadable:
 
 class _NotJsonError(Exception):
     """Text that Python's decoder accepts, and the standard does not or leaves open."""
+
+
+_UNDECODABLE: Final = (json.JSONDecodeError, _NotJsonError, RecursionError)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
