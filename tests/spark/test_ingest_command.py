@@ -21,7 +21,7 @@ from rich.console import Console
 
 import chronolake
 from chronolake.cli import main as command_line, output
-from chronolake.ingest import request as ingest_request, source_files
+from chronolake.ingest import arrow_engine, request as ingest_request, source_files
 from chronolake.ingest.arrow_engine import ArrowEngine
 from chronolake.ingest.job import Load, Prepared
 from chronolake.ingest.request import Batch, IngestRequest
@@ -302,6 +302,21 @@ def test_a_compressed_file_counts_with_the_size_of_its_text(tmp_path: Path) -> N
     chosen = engines.choose(EngineName.AUTO, request, source_files.find(str(tmp_path)))
 
     assert "1 file of 0.2 MB" in chosen.reason
+
+
+def test_a_commit_without_spark_has_a_bound(
+    client: chronolake.Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(arrow_engine, "LOAD_BYTES_MAX", 1 << 20)
+    (tmp_path / "a.csv").write_text("id\n" + "12345678\n" * 150_000)
+    files = ["--table", "large.t", "--key", "id", "--source", str(tmp_path), "--base-path", str(tmp_path / "t")]
+
+    assert command_line.run(["ingest", "--engine", "arrow", "--url", client.url, *files]) == 1
+    assert "more than 1 MiB of memory" in " ".join(capsys.readouterr().err.split())
+    assert "large.t" not in [table.name for table in client.tables()]
 
 
 @pytest.mark.parametrize("option", [("--partition", "m=month(id)"), ("--follow",)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,7 +13,7 @@ import pyarrow.compute as pc
 import chronolake
 from chronolake.ingest import loaded_files, operations, schema_merges
 from chronolake.ingest.job import Load
-from chronolake.slices import arrow_types, columns
+from chronolake.slices import arrow_types, columns, errors
 from chronolake.writing import conversions, incoming, writable_tables
 from chronolake.writing.incoming import RowTreatment
 from chronolake_model import column_types
@@ -19,6 +21,8 @@ from chronolake_model.instants import Instant
 from chronolake_model.tables import Field, SchemaField, Table
 from chronolake_model.vocabulary import Operation
 
+LOAD_BYTES_MAX: Final = 4 << 30
+"""The values of a commit. The rows of a file group, by default a fourth of them, are held several times."""
 _TREATMENT = RowTreatment(operation=Operation.UPSERT, is_of_files=True)
 
 
@@ -68,8 +72,11 @@ def _reader(load: Load, table: Table) -> pa.RecordBatchReader:
     schema = pa.schema(fields)
 
     def batches() -> Iterator[pa.RecordBatch]:
+        bytes_left = LOAD_BYTES_MAX
         for part in load.reader.parts(load.files):
             for batch, _ in load.reader.rows.batches(part):
+                if (bytes_left := bytes_left - batch.nbytes) < 0:
+                    raise _too_large(part.file)
                 values = [
                     _deletes(batch[name])
                     if name.lower() == op_column
@@ -80,6 +87,14 @@ def _reader(load: Load, table: Table) -> pa.RecordBatchReader:
         loaded_files.refuse_changed_files(load.states)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _too_large(file: Path) -> errors.SourceUnreadable:
+    return errors.SourceUnreadable(
+        f"{file}: the values of the commit up to here take more than {LOAD_BYTES_MAX >> 20:,} MiB of memory, "
+        "too many for a load without Spark: use --engine spark, or load several files by --one-commit-per-file",
+        {"file": str(file)},
+    )
 
 
 def _stated(values: pa.Array, field: SchemaField | None) -> pa.Array:

@@ -124,7 +124,7 @@ class TableMismatch(LocalError):
 
 
 class SourceUnreadable(LocalError):
-    """The files to ingest are missing, or not readable as what they seem to be."""
+    """The files to ingest are missing, too large for the engine, or not readable as what they seem to be."""
 
     CODE = "source-unreadable"
 
