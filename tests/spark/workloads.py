@@ -7,13 +7,14 @@ import itertools
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake.slices import columns
 from chronolake.writing import conflict_retries, writable_tables
+from chronolake.writing.choices import Duplicates, OnConflict
 from chronolake_model.files import FileGroupName
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
@@ -31,6 +32,22 @@ RANGES: Final = int(os.environ.get("RANGES", "4"))
 Operation: TypeAlias = Callable[[], "Instant | None"]
 Moment: TypeAlias = "tuple[str | None, State]"
 """A completion time, and the state as of it; no time before the first."""
+
+
+class Writer(Protocol):
+    """Writes frames into a table by one of the engines."""
+
+    def upsert(self, df: DataFrame, *, on_conflict: OnConflict) -> Instant:
+        """Insert new keys, and update others."""
+
+    def insert(self, df: DataFrame, duplicates: Duplicates = "fail") -> Instant:
+        """Insert new keys."""
+
+    def delete(self, condition: DataFrame, *, on_conflict: OnConflict) -> Instant:
+        """Delete the records of keys."""
+
+    def overwrite(self, df: DataFrame, partitions: Partitions, *, on_conflict: OnConflict = "fail") -> Instant:
+        """Replace partitions, or the table."""
 
 
 class Workload:
@@ -146,12 +163,12 @@ class Workload:
             self._assert_same(rows.to_pylist(), state)
         for instant, state in self._draws.sample(readable, min(2, len(readable))):
             self._assert_same(rows_of(self.table.read(as_of=instant.completion_time)), state)
-        moments: list[Moment] = [(None, {})]
-        moments += [(instant.completion_time, state) for instant, state in readable]
-        for (since, before), (until, after) in self._ranges(moments):
+        for (since, before), (until, after) in self._ranges(readable):
             self._check_changes(rows_of(self.table.changes(since, until)), before, after)
 
-    def _ranges(self, moments: Sequence[Moment]) -> list[tuple[Moment, Moment]]:
+    def _ranges(self, readable: Sequence[tuple[Instant, State]]) -> list[tuple[Moment, Moment]]:
+        moments: list[Moment] = [(None, {})]
+        moments += [(instant.completion_time, state) for instant, state in readable]
         pairs = list(itertools.combinations(moments, 2))
         return self._draws.sample(pairs, min(RANGES, len(pairs)))
 
@@ -196,7 +213,7 @@ class Workload:
     def _upsert_only(self) -> Instant:
         rows = self._rows(4)
         self._note("upsert_only", rows)
-        instant = self.table.upsert(self._frame(rows), on_conflict="retry")
+        instant = self._writer(rows).upsert(self._frame(rows), on_conflict="retry")
         self.oracle.upsert(rows)
         return instant
 
@@ -209,7 +226,7 @@ class Workload:
         if "ts" in lacking or "amount" in lacking:
             rows = [row for row in rows if self._definition.key_of(row) in self.oracle.state]
         self._note("update_partially", rows, lacking)
-        instant = self.table.upsert(self._frame(rows).drop(*lacking), on_conflict="retry")
+        instant = self._writer(rows).upsert(self._frame(rows).drop(*lacking), on_conflict="retry")
         self.oracle.update_partially(rows, lacking)
         return instant
 
@@ -246,16 +263,16 @@ class Workload:
         new = [row for row in rows if self._definition.key_of(row) not in existing]
         if not drops and len(new) < len(rows):
             with pytest.raises(errors.DuplicateKeys):
-                self.table.insert(self._frame(rows))
+                self._writer(rows).insert(self._frame(rows))
             return None
-        instant = self.table.insert(self._frame(rows), duplicates="drop" if drops else "fail")
+        instant = self._writer(rows).insert(self._frame(rows), duplicates="drop" if drops else "fail")
         self.oracle.upsert(new)
         return instant
 
     def _insert_new(self) -> Instant:
         rows = self._new_rows()
         self._note("insert_new", rows)
-        instant = self.table.insert(self._frame(rows))
+        instant = self._writer(rows).insert(self._frame(rows))
         self.oracle.upsert(rows)
         return instant
 
@@ -275,7 +292,7 @@ class Workload:
             rows = [row for row in rows if self._definition.key_of(row) in self.oracle.state]
         self._note("delete", rows, has_order)
         names = [name for name in self._names() if has_order or name != "ts"]
-        instant = self.table.delete(self._frame(rows).select(*names), on_conflict="retry")
+        instant = self._writer(rows).delete(self._frame(rows).select(*names), on_conflict="retry")
         for row in rows:
             self.oracle.delete(self._definition.key_of(row), row["ts"] if has_order else None)
         return instant
@@ -329,9 +346,9 @@ class Workload:
         self._note("overwrite", rows, partitions)
         if partitions == "dynamic" and self._has_keys_elsewhere(rows):
             with pytest.raises(errors.DuplicateKeys):
-                self.table.overwrite(self._frame(rows), partitions)
+                self._writer(rows).overwrite(self._frame(rows), partitions)
             return None
-        instant = self.table.overwrite(self._frame(rows), partitions, on_conflict="retry")
+        instant = self._writer(rows).overwrite(self._frame(rows), partitions, on_conflict="retry")
         with self._in_order(instant, begun_with):
             self.oracle.overwrite(rows, partitions)
         return instant
@@ -349,6 +366,10 @@ class Workload:
         instant = self.table.delete_partitions({"day": day})
         self.oracle.state = {key: row for key, row in self.oracle.state.items() if row["day"] != day}
         return instant
+
+    def _writer(self, rows: Sequence[Row]) -> Writer:
+        """The writer of these rows."""
+        return self.table
 
     def _rows(self, most: int, *, doubled: bool = False) -> list[Row]:
         """Rows of different keys; some keys a second time, with another ordering value, if ``doubled``."""
