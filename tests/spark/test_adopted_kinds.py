@@ -115,7 +115,7 @@ def test_of_several_ordering_fields_the_first_that_differs_decides(
     table.upsert(spark.createDataFrame(upserted, COLUMNS))
     lost = [["2026-01-01", 0, 5, -1.0], ["2026-01-02", 4, 6, 0.0]]
     table.delete(spark.createDataFrame(lost, ["day", "id", "ts", "price"]))
-    with pytest.raises(chronolake_spark.errors.SchemaMismatch, match="it lacks price"):
+    with pytest.raises(chronolake_spark.errors.SchemaMismatch, match="they lack price"):
         table.delete(spark.createDataFrame([["2026-01-01", 0, 5]], ["day", "id", "ts"]))
     table.delete("id = 5")
 
