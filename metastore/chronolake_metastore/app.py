@@ -108,8 +108,8 @@ def create_app(settings: Settings) -> Application:
     decoding.prepare("chronolake_model")
     location = settings.archive
     archive = ArchiveStorage(object_storage.open_location(location)) if location else None
-    identifier = identifiers.of_settings(settings)
     database = Database(settings, lambda: _reader_of(archive))
+    identifier = identifiers.of_settings(settings, database)
     metrics = Metrics()
     notifier = Notifier()
     followers = Followers(settings, metrics)

@@ -28,6 +28,9 @@ class Reason(enum.StrEnum):
     NO_TOKEN = "no token"
     NOT_BEARER = "not one header Authorization with a bearer token"
     UNKNOWN_TOKEN = "unknown token"
+    WRONG_SECRET = "wrong secret"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
 
 
 _CODES: Final = {code.class_name: code for code in ProblemCode}

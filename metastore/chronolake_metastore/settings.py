@@ -104,6 +104,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             metavar="FILE",
         ),
     ] = None
+    token_key_file: Annotated[
+        Path | None,
+        Option(
+            help="A file with the keys under which tokens are verified, one a line in base64; the first is for "
+            "new tokens. An embedded database has one in its data folder.",
+            metavar="FILE",
+        ),
+    ] = None
     allow_anonymous: Annotated[
         bool,
         Option(

@@ -21,6 +21,16 @@ COMMENT ON COLUMN chronolake.audit_tables.time IS 'When it was changed, by the t
 COMMENT ON COLUMN chronolake.audit_tables.time_digits IS '`time` as digits';
 COMMENT ON COLUMN chronolake.audit_tables.changed_again_at IS 'When the next row of the table begins; null for the last one';
 
+COMMENT ON VIEW chronolake.audit_tokens IS 'A row for each token that was created, rotated or revoked. No secrets.';
+COMMENT ON COLUMN chronolake.audit_tokens.subject IS '`token:` and its id: the actor of what its holder does';
+COMMENT ON COLUMN chronolake.audit_tokens.name IS 'Its name now; it is not in the log';
+COMMENT ON COLUMN chronolake.audit_tokens.type IS '`TokenCreated`, `TokenRotated` or `TokenRevoked`';
+COMMENT ON COLUMN chronolake.audit_tokens.time IS 'When it was changed, by the clock of the catalog';
+COMMENT ON COLUMN chronolake.audit_tokens.expires_at IS 'Of a new token: when it ends; null if it does not';
+COMMENT ON COLUMN chronolake.audit_tokens.acts_for_others IS 'Of a new token: whether the log may name another actor after the subject';
+COMMENT ON COLUMN chronolake.audit_tokens.previous_until IS 'Of a rotation: until when the former secret is accepted';
+COMMENT ON COLUMN chronolake.audit_tokens.version IS 'The version of the event in the log of the catalog';
+
 COMMENT ON FUNCTION chronolake.tables_as_of IS 'A row for each table that existed at the moment `at`, also if it was dropped later: its definition (`table_type`, `base_path`), when it was created and dropped (`created_at`, `dropped_at`), the last instant that completed at `at` or before (`requested_time`, `requested_digits`, `completion_time`, `completion_digits`; null if there was none, or if it has left PostgreSQL: the archive has it), the live files at `at`, as in a snapshot as of it (`files`, `size_bytes`), and the `records` of their base files; changes in log files are not counted, and all three are null where files that were cleaned may have left PostgreSQL. `table_name` is the present or last name, not the one at `at`.';
 
 COMMENT ON FUNCTION chronolake.state_at IS 'A row for each table that existed at a `position` of the log, which is that of a cut or a cursor over all tables (null: the present end), also if it was dropped later (`dropped_at`): the `version` of its last event up to there, the time to read it `as_of` (`as_of_digits`), its `schema_version`, and the tick of its clock in microseconds (`tick_us`). It fails, and says why, for a position whose events have left PostgreSQL. `table_name` is the present or last name.';

@@ -34,6 +34,8 @@ $$;
 GRANT SELECT, INSERT ON chronolake.metastore, chronolake.promotion TO chronolake_server;
 -- Which rows left, and to which archive, is for the owner to say.
 GRANT SELECT ON chronolake.era, chronolake.archived_era, chronolake.first_event TO chronolake_server;
+-- Who has a token is for the owner to say.
+GRANT SELECT ON chronolake.token, chronolake.token_name TO chronolake_server;
 GRANT USAGE ON SEQUENCE chronolake.event_position, chronolake.refusal_position TO chronolake_server;
 
 -- The projections.
@@ -72,7 +74,7 @@ GRANT SELECT
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
         chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams,
-        chronolake.audit_services
+        chronolake.audit_services, chronolake.audit_tokens
     TO chronolake_auditor;
 
 -- These functions run with the rights of their owner, so only the auditor may call them.

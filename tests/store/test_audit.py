@@ -13,6 +13,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from chronolake_metastore.domain import refusals
+from chronolake_metastore.domain.tokens import CreateToken
 from chronolake_metastore.projections.registry import TABLES as PROJECTIONS
 from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, to_datetime
 from tests.examples import examples
@@ -37,6 +38,7 @@ VIEWS = (
     "audit_services",
     "audit_streams",
     "audit_tables",
+    "audit_tokens",
 )
 
 
@@ -57,6 +59,8 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def audited(shared_dsn: str) -> Iterator[Audited]:
+    with History(shared_dsn, role="none") as owner:
+        owner.done(CreateToken("abcdefghij", "a-key", "a digest", False, None))
     with History(shared_dsn) as history:
         yield Audited(history, make_history(history))
 

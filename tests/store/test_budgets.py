@@ -29,6 +29,7 @@ from chronolake_metastore.domain import (
     streams,
     sweeps,
     tables,
+    tokens,
     transactions,
 )
 from chronolake_metastore.domain.commands import Command
@@ -86,6 +87,7 @@ def test_each_command_keeps_its_budget(recording: Recording) -> None:
     serve(recording)
     stream(recording)
     adopt(recording)
+    change_tokens(recording)
     archive(recording)
 
     budgets = recording.budgets
@@ -203,6 +205,13 @@ def stream(recording: Recording) -> None:
     recording.done(checkpoints.RequestInstant(*name, epoch + 2, "0", 0))
     recording.pass_seconds(3600)
     recording.done(streams.ExpireStream(*name, "reaper"))
+
+
+def change_tokens(recording: Recording) -> None:
+    """Create, rotate and revoke a token."""
+    recording.done(tokens.CreateToken("abcdefghij", "a-key", "a digest", False, 60))
+    recording.done(tokens.RotateToken("abcdefghij", "a-key", "another digest", 60))
+    recording.done(tokens.RevokeToken("abcdefghij"))
 
 
 def archive(recording: Recording) -> None:

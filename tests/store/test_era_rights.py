@@ -91,6 +91,13 @@ def ended_era(shared_dsn: str, login: str) -> str:
         EVENT.format(column="position", value="1", type="'InstantRequested'"),
         # The next rebuild would take it for a record of the owner.
         EVENT.format(column="instant", value="now()", type="'EraArchived'"),
+        # It would be a token that nobody has made.
+        EVENT.format(column="instant", value="now()", type="'TokenCreated'"),
+        EVENT.format(column="instant", value="now()", type="'TokenRotated'"),
+        "INSERT INTO chronolake.token SELECT * FROM chronolake.token",
+        "UPDATE chronolake.token SET revoked_at = NULL",
+        "DELETE FROM chronolake.token",
+        "INSERT INTO chronolake.token_name VALUES ('abcdefghij', 'ann')",
     ],
 )
 def test_the_login_of_a_server_may_not(ended_era: str, abuse: str) -> None:

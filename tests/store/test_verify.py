@@ -213,6 +213,7 @@ def test_missing_projections_are_detected_and_rebuilt(history_dsn: str) -> None:
         "stream": 0,
         "stream_checkpoint": 0,
         "buffered_file": 0,
+        "token": 0,
     }
     assert tampering.verify(history_dsn).holds
 

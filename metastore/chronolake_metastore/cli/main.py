@@ -13,7 +13,7 @@ import typer
 
 from chronolake_metastore import errors
 from chronolake_metastore.app import create_app
-from chronolake_metastore.cli import archiving, auditing, backing_up, claiming, proving, serving
+from chronolake_metastore.cli import archiving, auditing, backing_up, claiming, proving, serving, tokens
 from chronolake_metastore.cli.options import (
     EVERY,
     FindingsMax,
@@ -23,8 +23,9 @@ from chronolake_metastore.cli.options import (
     of_settings,
     source_of,
 )
+from chronolake_metastore.identification import token_keys
 from chronolake_metastore.proof import verification
-from chronolake_metastore.settings import LogLevel, Settings
+from chronolake_metastore.settings import Access, LogLevel, Settings
 from chronolake_metastore.store.postgres import migrations
 
 app = typer.Typer(
@@ -35,6 +36,7 @@ app = typer.Typer(
 )
 app.add_typer(archiving.app, name="archive")
 app.add_typer(auditing.app, name="audit")
+app.add_typer(tokens.app, name="token")
 
 
 def _print_version(wanted: bool) -> None:
@@ -61,7 +63,8 @@ def serve(settings: Settings) -> None:
     source = source_of(settings)
     if source.embedded is not None if settings.migrate is None else settings.migrate:
         serving.migrate(source.dsn)
-    serving.run(msgspec.structs.replace(settings, dsn=source.dsn), source.embedded)
+    key_file = token_keys.file_of(settings) if settings.access is Access.ON else None
+    serving.run(msgspec.structs.replace(settings, dsn=source.dsn, token_key_file=key_file), source.embedded)
 
 
 @app.command()

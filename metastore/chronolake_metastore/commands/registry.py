@@ -46,6 +46,7 @@ from chronolake_metastore.commands.tables import (
     CreateTableHandler,
     DropTableHandler,
 )
+from chronolake_metastore.commands.tokens import CreateTokenHandler, RevokeTokenHandler, RotateTokenHandler
 from chronolake_metastore.domain.commands import Command
 
 AnyHandler: TypeAlias = Handler[Any, Any]
@@ -84,5 +85,8 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     CloseStreamHandler(),
     ExpireStreamHandler(),
     RecordArchivedEraHandler(),
+    CreateTokenHandler(),
+    RotateTokenHandler(),
+    RevokeTokenHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.lists import EMPTY, ListName, Sealed
+from chronolake_metastore.domain.lists import EMPTY, Sealed
 from chronolake_model import decoding
 from chronolake_model.columns import SchemaField
 from chronolake_model.files import FileGroupName
@@ -46,6 +46,35 @@ class EraArchived(Payload, frozen=True, kw_only=True):
     archived_before: int
     location: str
     runs: list[str]
+
+
+class TokenCreated(Payload, frozen=True, kw_only=True):
+    """A token, by which the subject ``token:<token_id>`` calls. Without ``expires_at`` it does not end.
+
+    ``digest`` is the HMAC-SHA256 of the token under the key ``key_id``, which only servers have. The token has
+    256 random bits, and is stored nowhere.
+    """
+
+    token_id: str
+    key_id: str
+    digest: str
+    acts_for_others: bool
+    expires_at: Micros | None
+
+
+class TokenRotated(Payload, frozen=True, kw_only=True):
+    """A token has another secret. The one before is accepted until ``previous_until``."""
+
+    token_id: str
+    key_id: str
+    digest: str
+    previous_until: Micros
+
+
+class TokenRevoked(Payload, frozen=True, kw_only=True):
+    """A token is accepted no more."""
+
+    token_id: str
 
 
 class TableCreated(Payload, frozen=True, kw_only=True):
@@ -358,23 +387,6 @@ class HudiFilesFound(Payload, frozen=True, kw_only=True):
 
     paths: list[str]
     total: int
-
-
-def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
-    """The lists of a payload that have entries: rows beside its event."""
-    lists: dict[ListName, Sealed[Any]] = {}
-    match payload:
-        case InstantRequested(plan=None):
-            return lists
-        case InstantRequested(plan=PlannedWork() as plan):
-            lists[ListName.PLAN_FILE_GROUPS] = plan.file_groups
-            lists[ListName.PLAN_FILES] = plan.files_to_delete
-            lists[ListName.PLAN_INSTANTS] = plan.instants
-        case InstantCompleted():
-            lists[ListName.REPLACED_FILE_GROUPS] = payload.replaced_file_groups
-        case _:
-            pass
-    return {name: sealed for name, sealed in lists.items() if sealed.count}
 
 
 PAYLOADS: Final[dict[str, type[Payload]]] = {payload.__name__: payload for payload in Payload.__subclasses__()}

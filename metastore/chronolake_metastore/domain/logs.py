@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import msgspec
@@ -21,11 +21,14 @@ from chronolake_metastore.domain.context import Dialect
 from chronolake_metastore.domain.events import (
     Event,
     ImpossibleEvent,
+    InstantCompleted,
     InstantRequested,
     Origin,
     Payload,
+    PlannedWork,
     StoredEvent,
 )
+from chronolake_metastore.domain.lists import ListName, Sealed
 from chronolake_metastore.domain.results import AnyRecorded
 from chronolake_model.times import Micros, Tick
 
@@ -170,6 +173,23 @@ def advance(clock: Clock, event: Event) -> Clock:
 def encode_payload(payload: Payload) -> bytes:
     """The payload as canonical JSON: sorted names, no spaces, no floats. The hash is computed over it."""
     return msgspec.json.encode(payload, order="sorted")
+
+
+def lists_of(payload: Payload) -> dict[ListName, Sealed[Any]]:
+    """The lists of a payload that have entries: rows beside its event."""
+    lists: dict[ListName, Sealed[Any]] = {}
+    match payload:
+        case InstantRequested(plan=None):
+            return lists
+        case InstantRequested(plan=PlannedWork() as plan):
+            lists[ListName.PLAN_FILE_GROUPS] = plan.file_groups
+            lists[ListName.PLAN_FILES] = plan.files_to_delete
+            lists[ListName.PLAN_INSTANTS] = plan.instants
+        case InstantCompleted():
+            lists[ListName.REPLACED_FILE_GROUPS] = payload.replaced_file_groups
+        case _:
+            pass
+    return {name: sealed for name, sealed in lists.items() if sealed.count}
 
 
 def payload_bytes(event: StoredEvent) -> int:

@@ -208,6 +208,13 @@ class EraResult(Result, frozen=True, kw_only=True):
     era: int
 
 
+class TokenResult(Result, frozen=True, kw_only=True):
+    """A token that was created, rotated or revoked; ``version`` is that of the event, if there is one."""
+
+    token_id: str
+    version: int | None
+
+
 class Refused(Recorded, frozen=True, kw_only=True):
     """A refusal with all of its context. ``place`` is that of the request (``Context.place``)."""
 
@@ -238,6 +245,7 @@ AnyResult: TypeAlias = (
     | CheckpointsResult
     | TaskResult
     | EraResult
+    | TokenResult
 )
 AnyRecorded: TypeAlias = AnyResult | Refused
 

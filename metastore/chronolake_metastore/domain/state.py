@@ -306,7 +306,7 @@ class State:
 
     def _add_lists(self, event: events.Event, entries_by_list: ListEntries) -> None:
         """Keep the lists of an event as rows; later commands conflict with the file groups in them."""
-        if entries_by_list.keys() != events.lists_of(event.payload).keys():
+        if entries_by_list.keys() != logs.lists_of(event.payload).keys():
             raise ImpossibleEvent("the lists beside an event are those that its payload seals")
         for name, entries in entries_by_list.items():
             instant = self.instant_of(event)

@@ -16,6 +16,7 @@ from chronolake_metastore.projections.logs import AnswerChains, Clocks
 from chronolake_metastore.projections.projection import Entries, Named, Projection, Rows
 from chronolake_metastore.projections.publication import Publications
 from chronolake_metastore.projections.streams import Streams
+from chronolake_metastore.projections.tokens import Tokens
 from chronolake_metastore.store.postgres.transaction import Query, Statement
 
 PROJECTIONS: Final[tuple[type[Projection], ...]] = (
@@ -28,6 +29,7 @@ PROJECTIONS: Final[tuple[type[Projection], ...]] = (
     Streams,
     FileGroups,
     Publications,
+    Tokens,
 )
 """In the order in which they are loaded, follow an event, and are written. The clocks have the locks."""
 TABLES: Final = tuple(table for projection in PROJECTIONS for table in projection.tables)

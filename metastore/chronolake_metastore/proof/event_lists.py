@@ -9,8 +9,9 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.changes import ListKey
-from chronolake_metastore.domain.events import Event, lists_of
+from chronolake_metastore.domain.events import Event
 from chronolake_metastore.domain.lists import Digest, ListEntry, Sealed, entries_of
+from chronolake_metastore.domain.logs import lists_of
 from chronolake_metastore.domain.proof import NOTHING, Check, ProofFinding
 from chronolake_metastore.store import event_lists
 from chronolake_metastore.store.event_lists import StoredEntry

@@ -31,6 +31,7 @@ from chronolake_metastore.domain.services import PlanServices
 from chronolake_metastore.domain.staging import StageWriteStats
 from chronolake_metastore.domain.streams import CloseStream, ExpireStream, OpenStream, RenewStream
 from chronolake_metastore.domain.sweeps import RecordSweep
+from chronolake_metastore.domain.tokens import CreateToken, RevokeToken, RotateToken
 from chronolake_metastore.domain.transactions import CompleteTogether
 from chronolake_metastore.notes import (
     markers,
@@ -111,6 +112,10 @@ COMMANDS: Final[Mapping[type[Command], Right]] = {
     RecordHudiFiles: operations.streams.REPORT_PUBLICATION.right,
     # Only the command chronolake-metastore archive drop runs this.
     RecordArchivedEra: Right.ADMINISTER,
+    # Only the commands chronolake-metastore token run these.
+    CreateToken: Right.ADMINISTER,
+    RotateToken: Right.ADMINISTER,
+    RevokeToken: Right.ADMINISTER,
 }
 
 

@@ -197,4 +197,5 @@ DOCUMENTS: Final[Mapping[type[AnyResult], Callable[[Any], msgspec.Struct | None]
     results.CheckpointsResult: _checkpoints,
     results.TaskResult: _task,
     results.EraResult: _nothing,
+    results.TokenResult: _nothing,
 }

@@ -134,8 +134,8 @@ async def refuse_unfit(settings: Settings, *, writes: bool = True) -> None:
         await _refuse_ungranted(connection, login, settings.role, writes=writes)
 
 
-async def refuse_unless_owner(settings: Settings) -> None:
-    """Raise ``ConfigurationError`` unless the login may change partitions; or ``DatabaseUnavailable``."""
+async def refuse_unless_owner(settings: Settings, action: str = "drop partitions of the log") -> None:
+    """Raise ``ConfigurationError`` unless the login may do what ``action`` says; or ``DatabaseUnavailable``."""
     query = """
         SELECT current_user, pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'chronolake'
     """
@@ -147,8 +147,8 @@ async def refuse_unless_owner(settings: Settings) -> None:
         row = await (await connection.execute(query)).fetchone()
     if row is not None and not row[1]:
         raise errors.ConfigurationError(
-            f"the login {row[0]!r} may not drop partitions of the log; use the login that migrates, which is "
-            "the owner of the schema chronolake"
+            f"the login {row[0]!r} may not {action}; use the login that migrates, which is the owner of the "
+            "schema chronolake"
         )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0058"
+revision = "0059"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -64,7 +64,9 @@ OBJECTS = (
     "tables/stream",
     "tables/stream_checkpoint",
     "tables/buffered_file",
+    "tables/token",
     # Neither.
+    "tables/token_name",
     "tables/marker",
     "tables/reader",
     "tables/publication",
@@ -83,6 +85,7 @@ OBJECTS = (
     "views/audit_services",
     "views/audit_streams",
     "views/audit_tables",
+    "views/audit_tokens",
     "functions/tables_as_of",
     "functions/version_at",
     "functions/table_state",
