@@ -15,7 +15,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Spark wants Java 17 or 21. Where there is none, a Java runtime that ships as a wheel joins the environment.
 JAVA_FOUND := $(shell "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(17|21)\.' && echo yes)
 comma := ,
-EXTRAS := server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
+EXTRAS := oidc,server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo test suite test-long test-hudi test-flink test-clients check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean

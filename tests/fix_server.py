@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -36,11 +37,14 @@ class ServerProcess:
         *flags: str,
         program: Sequence[str] = PROGRAM,
         start_seconds_max: float = START_SECONDS_MAX,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        """With ``tls`` it serves https, and is asked under these rules whether it is ready."""
         self.dsn = dsn
         self._start_seconds_max = start_seconds_max
+        self._tls = tls
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
         self._log = log
         self._flags = flags
         self._program = program
@@ -104,7 +108,7 @@ class ServerProcess:
     def _wait_until_ready(self, ready_status: int) -> None:
         deadline = time.monotonic() + self._start_seconds_max
         # A client that loads certificates costs more than the request.
-        with httpx.Client(base_url=self.url, verify=False) as client:
+        with httpx.Client(base_url=self.url, verify=self._tls or False) as client:
             while time.monotonic() < deadline:
                 assert self._process is not None
                 assert self._process.poll() is None, f"the server ended:\n{self.log()}"

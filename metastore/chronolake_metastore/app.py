@@ -141,6 +141,8 @@ def create_app(settings: Settings) -> Application:
                 catalog=catalog,
             )
             running = [*registry.started(resources, watch), followers.wake(), stalled_clients.run(followers)]
+            if identifier is not None:
+                running.append(identifier.run())
             tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:

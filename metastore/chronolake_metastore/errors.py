@@ -31,6 +31,10 @@ class Reason(enum.StrEnum):
     WRONG_SECRET = "wrong secret"
     EXPIRED = "expired"
     REVOKED = "revoked"
+    UNKNOWN_ISSUER = "unknown issuer"
+    UNKNOWN_KEY = "unknown key of the issuer"
+    WRONG_SIGNATURE = "wrong signature"
+    WRONG_CLAIMS = "wrong claims"
 
 
 _CODES: Final = {code.class_name: code for code in ProblemCode}

@@ -29,6 +29,13 @@ class Access(enum.StrEnum):
     ON = "on"
 
 
+class TlsVersion(enum.StrEnum):
+    """The lowest version of TLS."""
+
+    TLS_1_2 = "1.2"
+    TLS_1_3 = "1.3"
+
+
 class LogLineFormat(enum.StrEnum):
     """The form of log lines."""
 
@@ -102,6 +109,34 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             help="A file with the token of the static admin, who is known also without a database. It is "
             "read again when it changes.",
             metavar="FILE",
+        ),
+    ] = None
+    tls_certificate: Annotated[
+        Path | None,
+        Option(
+            help="The server's certificate, with those between it and its CA, as PEM: it then serves https "
+            "alone. Restart it for a new one.",
+            metavar="FILE",
+        ),
+    ] = None
+    tls_key: Annotated[
+        Path | None, Option(help="The key of the certificate, as PEM without a password.", metavar="FILE")
+    ] = None
+    tls_version: Annotated[TlsVersion, Option(help="The lowest version of TLS; older clients need 1.2.")] = (
+        TlsVersion.TLS_1_3
+    )
+    tls_client_ca: Annotated[
+        Path | None,
+        Option(
+            help="CAs of clients, as PEM: connections without a certificate of one of them are refused. It "
+            "says who may connect, and not who calls.",
+            metavar="FILE",
+        ),
+    ] = None
+    oidc_file: Annotated[
+        Path | None,
+        Option(
+            help="A TOML file with the issuers of OpenID Connect whose tokens are accepted.", metavar="FILE"
         ),
     ] = None
     token_key_file: Annotated[

@@ -59,7 +59,7 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def audited(shared_dsn: str) -> Iterator[Audited]:
-    with History(shared_dsn, role="none") as owner:
+    with History(shared_dsn, role="none", keys="owner") as owner:
         owner.done(CreateToken("abcdefghij", "a-key", "a digest", False, None))
     with History(shared_dsn) as history:
         yield Audited(history, make_history(history))

@@ -13,7 +13,16 @@ import typer
 
 from chronolake_metastore import errors
 from chronolake_metastore.app import create_app
-from chronolake_metastore.cli import archiving, auditing, backing_up, claiming, proving, serving, tokens
+from chronolake_metastore.cli import (
+    archiving,
+    auditing,
+    backing_up,
+    claiming,
+    encryption,
+    proving,
+    serving,
+    tokens,
+)
 from chronolake_metastore.cli.options import (
     EVERY,
     FindingsMax,
@@ -59,6 +68,7 @@ def _common(
 def serve(settings: Settings) -> None:
     """Serve the REST API until stopped (Ctrl-C, SIGTERM)."""
     serving.refuse_anonymous_network(settings)
+    encryption.options(settings)  # Before a database is made.
     serving.refuse_taken_port(settings)
     source = source_of(settings)
     if source.embedded is not None if settings.migrate is None else settings.migrate:

@@ -20,6 +20,7 @@ from granian.server.embed import Server
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import identification
 from chronolake_metastore.app import create_app, served
+from chronolake_metastore.cli import encryption
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings, is_open_to_network, warnings_of
@@ -88,6 +89,7 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
         websockets=False,
         log_access=False,
         log_enabled=False,
+        **encryption.options(settings),
     )
 
     def stop() -> None:
@@ -100,7 +102,11 @@ async def _serve(settings: Settings, embedded: EmbeddedPostgres | None) -> None:
         loop.add_signal_handler(stopping, stop)
     for warning in warnings_of(settings):
         _log.warning(warning)
-    _log.info("serving", url=f"http://{settings.host}:{settings.port}", openapi="/openapi.json")
+    _log.info(
+        "serving",
+        url=f"{encryption.scheme(settings)}://{settings.host}:{settings.port}",
+        openapi="/openapi.json",
+    )
     async with asyncio.TaskGroup() as tasks:
         keeper = tasks.create_task(_keep_running(embedded)) if embedded is not None else None
         await server.serve()

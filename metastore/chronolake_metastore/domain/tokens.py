@@ -1,7 +1,7 @@
 """Tokens of callers: created, rotated, revoked. No I/O, and no secrets but in the text of a new token.
 
-A token is ``clk_<id>_<secret><checksum>``: a prefix and a checksum by which scanners find lost ones, a public id
-of 50 random bits, and a secret of 256.
+A token is ``clk_<id>_<secret><checksum>``: a prefix and a checksum by which scanners find lost ones, a public
+id of 50 random bits, and a secret of 256.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.subjects import ADMIN, Subject
@@ -14,6 +15,9 @@ from chronolake_metastore.identification.tokens import TokenVerifier
 from chronolake_metastore.settings import Access, Settings
 from chronolake_metastore.store.postgres.engine import Database
 
+if TYPE_CHECKING:
+    from chronolake_metastore.identification.oidc import OidcVerifier
+
 TOKEN_CHARS_MAX: Final = 16 * 1024
 """Longer texts are no tokens, and nothing is computed from them."""
 
@@ -21,9 +25,20 @@ TOKEN_CHARS_MAX: Final = 16 * 1024
 class Identifier:
     """Identifies the callers of one server process."""
 
-    def __init__(self, admin: SecretFile | None = None, tokens: TokenVerifier | None = None) -> None:
+    def __init__(
+        self,
+        admin: SecretFile | None = None,
+        tokens: TokenVerifier | None = None,
+        oidc: OidcVerifier | None = None,
+    ) -> None:
         self._admin = admin
         self._tokens = tokens
+        self._oidc = oidc
+
+    async def run(self) -> None:
+        """Keep what identifies callers up to date, until cancelled."""
+        if self._oidc is not None:
+            await self._oidc.run()
 
     async def identify(self, token: str) -> Subject:
         """The subject of a token; raises ``Unauthenticated``, and ``DatabaseUnavailable``."""
@@ -32,8 +47,12 @@ class Identifier:
         # First, because it works without a database.
         if self._admin is not None and await self._admin.holds(token):
             return ADMIN
-        if token.startswith(PREFIX) and self._tokens is not None:
-            return await self._tokens.identify(token)
+        if token.startswith(PREFIX):
+            source: TokenVerifier | OidcVerifier | None = self._tokens
+        else:
+            source = self._oidc
+        if source is not None:
+            return await source.identify(token)
         raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
 
 
@@ -47,4 +66,15 @@ def of_settings(settings: Settings, database: Database) -> Identifier | None:
             return Identifier(
                 None if admin is None else SecretFile(admin),
                 None if keys is None else TokenVerifier(database, token_keys.read(keys)),
+                None if settings.oidc_file is None else _oidc(settings.oidc_file),
             )
+
+
+def _oidc(path: Path) -> OidcVerifier:
+    try:
+        from chronolake_metastore.identification import issuers, oidc  # noqa: PLC0415  # an extra
+    except ImportError as exc:
+        raise errors.ConfigurationError(
+            f"--oidc-file needs another package ({exc}): pip install 'chronolake[server,oidc]'"
+        ) from exc
+    return oidc.OidcVerifier(issuers.read(path))

@@ -1,0 +1,143 @@
+"""Tokens of OpenID Connect: JWTs that a configured issuer has signed for this server (RFC 7519, RFC 8725)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import httpx
+import msgspec
+from joserfc import jwt
+from joserfc.errors import ExpiredTokenError, JoseError
+from joserfc.jws import JWSRegistry
+
+from chronolake_metastore import errors
+from chronolake_metastore.domain.subjects import Subject
+from chronolake_metastore.errors import Reason
+from chronolake_metastore.identification.issuers import Issuer
+from chronolake_metastore.identification.jwks import LIFESPAN_SECONDS, IssuerKeys
+
+LEEWAY_SECONDS: Final = 30
+"""How far the clocks of issuer and server may differ."""
+REMEMBERED_SECONDS: Final = 60.0
+REMEMBERED_MAX: Final = 10_000
+_SUB_CHARS_MAX: Final = 255
+
+
+class _Signer(msgspec.Struct, frozen=True):
+    alias: str
+    issuer: Issuer
+    keys: IssuerKeys
+
+
+class _Verified(msgspec.Struct, frozen=True):
+    subject: Subject
+    until: float
+
+
+class OidcVerifier:
+    """Verifies tokens of some issuers."""
+
+    def __init__(
+        self,
+        issuers: Mapping[str, Issuer],
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        # A redirect could lead anywhere, and a proxy of the environment is not meant for a server.
+        self._http = httpx.AsyncClient(follow_redirects=False, trust_env=False)
+        self._signers = {
+            issuer.issuer: _Signer(alias, issuer, IssuerKeys(issuer, self._http, clock))
+            for alias, issuer in issuers.items()
+        }
+        self._wall_clock = wall_clock
+        self._verified: dict[bytes, _Verified] = {}
+
+    async def run(self) -> None:
+        """Fetch the keys of all issuers again and again, until cancelled."""
+        try:
+            while True:
+                await asyncio.gather(*(signer.keys.refresh() for signer in self._signers.values()))
+                await asyncio.sleep(LIFESPAN_SECONDS)
+        finally:
+            await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def identify(self, token: str) -> Subject:
+        """The subject of a token; raises ``Unauthenticated``."""
+        digest, now = hashlib.sha256(token.encode()).digest(), self._wall_clock()
+        verified = self._verified.get(digest)
+        if verified is None or now >= verified.until:
+            verified = await self._verify(token, now)
+            self._verified.pop(digest, None)
+            if len(self._verified) >= REMEMBERED_MAX:
+                del self._verified[next(iter(self._verified))]
+            self._verified[digest] = verified
+        return verified.subject
+
+    async def _verify(self, token: str, now: float) -> _Verified:
+        header, unverified = _unverified(token)
+        # Nothing else of the token counts before its signature is verified: no URL or key in it is used.
+        issuer = unverified.get("iss")
+        signer = self._signers.get(issuer) if isinstance(issuer, str) else None
+        if signer is None:
+            raise errors.Unauthenticated(Reason.UNKNOWN_ISSUER)
+        algorithm, key_id = header.get("alg"), header.get("kid")
+        if algorithm not in signer.issuer.algorithms or not isinstance(key_id, str):
+            raise errors.Unauthenticated(Reason.WRONG_SIGNATURE)
+        key = await signer.keys.find(key_id)
+        if key is None:
+            raise errors.Unauthenticated(Reason.UNKNOWN_KEY)
+        if key.get("alg") not in (None, algorithm):
+            raise errors.Unauthenticated(Reason.WRONG_SIGNATURE)
+        try:
+            claims = jwt.decode(token, key, registry=JWSRegistry(algorithms=[algorithm])).claims
+        except (JoseError, ValueError) as exc:
+            raise errors.Unauthenticated(Reason.WRONG_SIGNATURE) from exc
+        return _checked(signer, claims, now)
+
+
+def _checked(signer: _Signer, claims: dict[str, Any], now: float) -> _Verified:
+    registry = jwt.JWTClaimsRegistry(
+        now=int(now),
+        leeway=LEEWAY_SECONDS,
+        iss={"essential": True, "value": signer.issuer.issuer},
+        aud={"essential": True, "values": signer.issuer.audiences},
+        exp={"essential": True},
+        sub={"essential": True},
+    )
+    try:
+        registry.validate(claims)
+    except ExpiredTokenError as exc:
+        raise errors.Unauthenticated(Reason.EXPIRED) from exc
+    except (JoseError, ValueError, TypeError) as exc:
+        raise errors.Unauthenticated(Reason.WRONG_CLAIMS) from exc
+    subject = claims["sub"]
+    if not subject.isprintable() or len(subject) > _SUB_CHARS_MAX:
+        raise errors.Unauthenticated(Reason.WRONG_CLAIMS)
+    until = min(claims["exp"] + LEEWAY_SECONDS, now + REMEMBERED_SECONDS)
+    return _Verified(Subject(f"oidc:{signer.alias}:{subject}"), until)
+
+
+def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and claims, before anything is verified; raises ``Unauthenticated``."""
+    if token.count(".") != 2:
+        raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
+    header, claims, _ = token.split(".")
+    return _segment(header), _segment(claims)
+
+
+def _segment(text: str) -> dict[str, Any]:
+    try:
+        content = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        return msgspec.json.decode(content, type=dict[str, Any])
+    except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError) as exc:
+        raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN) from exc

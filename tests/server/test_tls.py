@@ -1,0 +1,116 @@
+"""TLS by the server: its version, the gate for clients with certificates, and a start that fails closed."""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+
+from chronolake_metastore import errors
+from chronolake_metastore.cli import encryption
+from chronolake_metastore.settings import Settings
+from tests.fix_server import ServerProcess
+
+
+class Certificates:
+    """The files of a server, a CA of clients, and what clients trust."""
+
+    def __init__(self, folder: Path) -> None:
+        self._ca, self._client_ca = trustme.CA(), trustme.CA()
+        self.certificate, self.key, self.client_ca = folder / "cert", folder / "key", folder / "ca"
+        issued = self._ca.issue_cert("127.0.0.1")
+        issued.cert_chain_pems[0].write_to_path(self.certificate)
+        issued.private_key_pem.write_to_path(self.key)
+        self._client_ca.cert_pem.write_to_path(self.client_ca)
+
+    def client(self, *, has_certificate: bool = False, of_ca: trustme.CA | None = None) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._ca.configure_trust(context)
+        if has_certificate:
+            (of_ca or self._client_ca).issue_cert("client@example.org").configure_cert(context)
+        return context
+
+    @property
+    def flags(self) -> list[str]:
+        return ["--tls-certificate", str(self.certificate), "--tls-key", str(self.key)]
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def serve(dsn: str, tmp_path: Path) -> Iterator[Callable[..., ServerProcess]]:
+    started: list[ServerProcess] = []
+
+    def start(tls: ssl.SSLContext, *flags: str) -> ServerProcess:
+        server = ServerProcess(dsn, tmp_path / "server.log", *flags, tls=tls)
+        started.append(server)
+        return server.start()
+
+    yield start
+    for server in started:
+        server.stop()
+        assert "panic" not in server.log()
+
+
+def version_at(server: ServerProcess, tls: ssl.SSLContext) -> int:
+    return httpx.get(f"{server.url}/health", verify=tls).status_code
+
+
+@pytest.mark.parametrize("lowest", ["1.2", "1.3"])
+def test_a_client_of_an_older_version_is_refused_unless_it_is_allowed(
+    serve: Callable[..., ServerProcess], certificates: Certificates, lowest: str
+) -> None:
+    server = serve(certificates.client(), *certificates.flags, "--tls-version", lowest)
+    old = certificates.client()
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    answered = []
+    with contextlib.suppress(httpx.TransportError):
+        answered.append(version_at(server, old))
+
+    assert answered == ([200] if lowest == "1.2" else [])
+    with pytest.raises(httpx.TransportError):
+        httpx.get(f"http://127.0.0.1:{server.port}/health")
+    assert f"https://127.0.0.1:{server.port}" in server.log()
+
+
+def test_a_client_without_a_certificate_of_the_ca_is_refused(
+    serve: Callable[..., ServerProcess], certificates: Certificates
+) -> None:
+    known = certificates.client(has_certificate=True)
+    server = serve(known, *certificates.flags, "--tls-client-ca", str(certificates.client_ca))
+
+    assert version_at(server, known) == 200
+    stranger = certificates.client(has_certificate=True, of_ca=trustme.CA())
+    for unknown in (certificates.client(), stranger):
+        with pytest.raises(httpx.TransportError):
+            version_at(server, unknown)
+
+
+@pytest.mark.parametrize("content", ["", "no certificate"])
+def test_a_gate_without_a_ca_does_not_open(certificates: Certificates, tmp_path: Path, content: str) -> None:
+    (tmp_path / "ca").write_text(content)
+    settings = Settings(
+        tls_certificate=certificates.certificate, tls_key=certificates.key, tls_client_ca=tmp_path / "ca"
+    )
+    with pytest.raises(errors.ConfigurationError, match="CA of clients"):
+        encryption.options(settings)
+
+
+def test_a_part_of_what_tls_needs_is_refused(certificates: Certificates) -> None:
+    for settings in (
+        Settings(tls_certificate=certificates.certificate),
+        Settings(tls_key=certificates.key),
+        Settings(tls_client_ca=certificates.client_ca),
+        Settings(tls_certificate=certificates.certificate, tls_key=certificates.certificate),
+        Settings(tls_certificate=Path("nowhere"), tls_key=certificates.key),
+    ):
+        with pytest.raises(errors.ConfigurationError):
+            encryption.options(settings)
