@@ -284,8 +284,10 @@ def _cli() -> list[str]:
     lines = [
         "# The command `chronolake`",
         "",
-        "`chronolake` is the command of the client. It sends requests to a server. `--url` and `--json` "
-        "may stand before or after the subcommand. The variable `CHRONOLAKE_URL` replaces `--url`.",
+        "`chronolake` is the command of the client. It sends requests to a server. `--url`, `--token-file`, "
+        "`--ca-file` and `--json` may stand before or after the subcommand. The variables "
+        "`CHRONOLAKE_URL`, `CHRONOLAKE_TOKEN_FILE` (or `CHRONOLAKE_TOKEN`) and `CHRONOLAKE_CA_FILE` replace "
+        "the first three.",
         "",
         output.EXIT_CODES,
     ]

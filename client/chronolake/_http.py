@@ -20,7 +20,8 @@ from typing import Any, Final, TypeVar
 import httpx
 import msgspec
 
-from chronolake import errors
+from chronolake import _credentials, errors
+from chronolake._credentials import Token
 from chronolake.calls.base import Call
 from chronolake_model import decoding
 from chronolake_model.backoff import Backoff
@@ -51,7 +52,7 @@ _WHERE_IS_IT: Final = (
 )
 _SPEAKS_HTTP: Final = "The server there has no TLS: give its URL as http://…"
 _NOT_TRUSTED: Final = (
-    "Give the certificates that this client is to trust: the environment variable SSL_CERT_FILE"
+    "Give the certificates that this client is to trust: ca_file, or the variable CHRONOLAKE_CA_FILE"
 )
 
 _BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=5.0)
@@ -72,6 +73,9 @@ class Endpoint(msgspec.Struct, frozen=True):
     timeout_seconds: float
     retry_seconds: float | None
     """None: ``RETRY_SECONDS``, but ``FIRST_ANSWER_SECONDS`` before the server's first answer."""
+    token: Token | None = None
+    trusted: ssl.SSLContext | bool = True
+    """The certificates that are trusted; True: those that httpx brings, False: there is no TLS."""
 
     @property
     def has_answered(self) -> bool:
@@ -88,14 +92,6 @@ class Endpoint(msgspec.Struct, frozen=True):
     def answered(self) -> None:
         """Take note of an answer, whatever it is."""
         _ANSWERED_URLS.add(self.url)
-
-    @property
-    def is_encrypted(self) -> bool:
-        """Whether the connection uses TLS.
-
-        Without TLS httpx need not load the certificate store, which takes 30 ms in each task of a job.
-        """
-        return not self.url.lower().startswith("http:")
 
 
 class LineSplitter:
@@ -209,22 +205,40 @@ def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
         ) from exc
 
 
-def endpoint_of(url: str | None, timeout_seconds: float, retry_seconds: float | None) -> Endpoint:
-    """The endpoint at ``url``, or $CHRONOLAKE_URL, or on this host. Raises ``ValueError`` unless it is http."""
-    server_url = url or os.environ.get(URL_VARIABLE) or URL_DEFAULT
+def endpoint_of(
+    url: str | None,
+    timeout_seconds: float,
+    retry_seconds: float | None,
+    *,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
+) -> Endpoint:
+    """The endpoint at ``url``, or $CHRONOLAKE_URL, or on this host.
+
+    Raises ``ValueError`` unless it is http, and as ``token_of`` and ``trust``.
+    """
+    server_url = (url or os.environ.get(URL_VARIABLE) or URL_DEFAULT).rstrip("/")
     parts = urllib.parse.urlsplit(server_url)
+    _credentials.refuse_in_url(server_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the server's URL must be http://host:port or https://host:port, not {server_url!r}")
-    return Endpoint(server_url.rstrip("/"), timeout_seconds, retry_seconds)
+    return Endpoint(
+        server_url,
+        timeout_seconds,
+        retry_seconds,
+        _credentials.token_of(server_url, token, token_file),
+        _credentials.trust(server_url, ca_file),
+    )
 
 
-def client_headers() -> dict[str, str]:
-    """The headers of every request."""
-    return {
+def client_headers(endpoint: Endpoint) -> dict[str, str]:
+    """The headers of every request. With a token the server knows who calls, and the log names that subject."""
+    headers = {
         "Accept": "application/json, application/problem+json",
         "User-Agent": f"chronolake-python/{version()}",
-        "Chronolake-Actor": _header_text(actor()),
     }
+    return headers if endpoint.token is not None else headers | {"Chronolake-Actor": _header_text(actor())}
 
 
 def headers_of(call: Call[_Answer], key: str) -> dict[str, str]:
@@ -321,6 +335,9 @@ def error_of(response: httpx.Response) -> errors.ChronolakeError:
     else:
         if problem.code == ProblemCode.ROUTE_NOT_FOUND:
             problem = msgspec.structs.replace(problem, detail=problem.detail + _path_advice(response))
+        elif problem.code == ProblemCode.UNAUTHENTICATED:
+            why = _credentials.advice(response.request.headers)
+            problem = msgspec.structs.replace(problem, detail=problem.detail + why)
         error = errors.error_of(problem)
     if isinstance(error, errors.ServerUnavailable):
         error.retry_after_seconds = _retry_after_seconds(response)

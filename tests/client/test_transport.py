@@ -128,7 +128,7 @@ def test_the_url_is_the_argument_or_the_environment_or_this_host(monkeypatch: py
     [("https://h", True), ("HTTPS://h", True), ("http://h", False), ("HTTP://h", False)],
 )
 def test_certificates_are_checked_where_there_are_any(url: str, is_encrypted: bool) -> None:
-    assert _http.endpoint_of(url, 1, 1).is_encrypted is is_encrypted
+    assert _http.endpoint_of(url, 1, 1).trusted is is_encrypted
 
 
 def test_fields_that_only_a_newer_server_knows_are_ignored() -> None:

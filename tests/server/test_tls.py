@@ -11,6 +11,7 @@ import httpx
 import pytest
 import trustme
 
+import chronolake
 from chronolake_metastore import errors
 from chronolake_metastore.cli import encryption
 from chronolake_metastore.settings import Settings
@@ -23,6 +24,8 @@ class Certificates:
     def __init__(self, folder: Path) -> None:
         self._ca, self._client_ca = trustme.CA(), trustme.CA()
         self.certificate, self.key, self.client_ca = folder / "cert", folder / "key", folder / "ca"
+        self.ca = folder / "server-ca"
+        self._ca.cert_pem.write_to_path(self.ca)
         issued = self._ca.issue_cert("127.0.0.1")
         issued.cert_chain_pems[0].write_to_path(self.certificate)
         issued.private_key_pem.write_to_path(self.key)
@@ -92,6 +95,21 @@ def test_a_client_without_a_certificate_of_the_ca_is_refused(
     for unknown in (certificates.client(), stranger):
         with pytest.raises(httpx.TransportError):
             version_at(server, unknown)
+
+
+def test_the_client_trusts_the_ca_that_it_is_given(
+    serve: Callable[..., ServerProcess], certificates: Certificates
+) -> None:
+    server = serve(certificates.client(), *certificates.flags)
+
+    with chronolake.connect(server.url, ca_file=certificates.ca) as client:
+        assert client.time().earliest
+    with (
+        chronolake.connect(server.url) as client,
+        pytest.raises(chronolake.errors.ConnectionFailed, match="CHRONOLAKE_CA_FILE") as failed,
+    ):
+        client.time()
+    assert failed.value.is_final
 
 
 @pytest.mark.parametrize("content", ["", "no certificate"])

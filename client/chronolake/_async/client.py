@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -45,6 +46,9 @@ def connect_async(
     timeout_seconds: float = 30.0,
     retry_seconds: float | None = None,
     storage_options: Mapping[str, str] | None = None,
+    token: str | None = None,
+    token_file: str | os.PathLike[str] | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
 ) -> AsyncClient:
     """A client of the metastore at ``url`` ($CHRONOLAKE_URL unless given, else http://127.0.0.1:7077).
 
@@ -52,9 +56,16 @@ def connect_async(
     cannot be reached or is not available: 60 unless given, but 5 while the server has never answered this
     process, because the URL may be wrong. ``storage_options`` are for tables in S3, where the environment does
     not have them: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``, ``region``.
-    Nothing is sent yet. Raises ``ValueError`` unless ``url`` is an http URL.
+
+    A server with access control needs a ``token``, or a ``token_file``, which is read again when it changes;
+    $CHRONOLAKE_TOKEN and $CHRONOLAKE_TOKEN_FILE replace them. ``ca_file`` ($CHRONOLAKE_CA_FILE) has the CAs
+    that are trusted for https. Nothing is sent yet. Raises ``ValueError`` unless ``url`` is an http URL, and
+    for a token that would travel over plain http to another machine.
     """
-    return AsyncClient(AsyncTransport(endpoint_of(url, timeout_seconds, retry_seconds)), storage_options)
+    endpoint = endpoint_of(
+        url, timeout_seconds, retry_seconds, token=token, token_file=token_file, ca_file=ca_file
+    )
+    return AsyncClient(AsyncTransport(endpoint), storage_options)
 
 
 class AsyncClient:

@@ -30,8 +30,9 @@ class AsyncTransport:
         self._http = httpx.AsyncClient(
             base_url=endpoint.url,
             timeout=endpoint.timeout_seconds,
-            headers=_http.client_headers(),
-            verify=endpoint.is_encrypted,
+            headers=_http.client_headers(endpoint),
+            auth=endpoint.token,
+            verify=endpoint.trusted,
         )
 
     def for_table(self, table_id: str) -> AsyncTransport:

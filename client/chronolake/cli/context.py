@@ -1,8 +1,8 @@
 """The common options of the command line, and the interface for plug-ins.
 
 A plug-in is a function with typer's annotations, registered as an entry point of the group
-``chronolake.commands``. ``--url`` and ``--json`` are added to its own options, so it must not define them. It
-reads them through this module::
+``chronolake.commands``. The common options (``--url``, ``--token-file``, ``--ca-file``, ``--json``) are added
+to its own, so it must not define them. It reads them through this module::
 
     from chronolake.cli import context, output
 
@@ -22,8 +22,10 @@ import contextlib
 import contextvars
 import json
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import NoReturn
 
 import msgspec
@@ -33,6 +35,7 @@ from typing_extensions import override
 import chronolake
 from chronolake._definitions import HUDI_LOGGER
 from chronolake._http import RETRY_LOGGER
+from chronolake_model.environment import CA_FILE_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 
 RETRY_SECONDS = 5.0
 """The default is short, because a user waits at the terminal."""
@@ -54,7 +57,7 @@ _options: contextvars.ContextVar[CommonOptions] = contextvars.ContextVar(
 def client(
     *, retry_seconds: float | None = None, storage_options: Mapping[str, str] | None = None
 ) -> chronolake.Client:
-    """A client of the server in ``--url``; an invalid URL is a usage error.
+    """A client of the server in ``--url``; an invalid URL, token or CA is a usage error.
 
     By default it retries for ``RETRY_SECONDS``.
     """
@@ -62,7 +65,7 @@ def client(
     try:
         return chronolake.connect(_options.get().url, retry_seconds=seconds, storage_options=storage_options)
     except ValueError as exc:
-        raise typer.BadParameter(str(exc), param_hint="--url") from exc
+        raise typer.BadParameter(str(exc), param_hint="--url, --token-file, --ca-file") from exc
 
 
 def wants_json() -> bool:
@@ -89,10 +92,24 @@ def fail_without(extras: str, exc: ImportError) -> NoReturn:
     fail(f"{exc}: the command needs the extras of pip install 'chronolake[{extras}]'")
 
 
-def note(*, url: str | None, wants_json: bool) -> None:
-    """Set the options that are given; the others keep their values."""
+def note(
+    *,
+    url: str | None = None,
+    token_file: Path | None = None,
+    ca_file: Path | None = None,
+    wants_json: bool = False,
+) -> None:
+    """Set the options that are given; the others keep their values.
+
+    Files become variables of the environment, so that processes that the command starts have them too.
+    """
     before = _options.get()
     _options.set(CommonOptions(url or before.url, wants_json or before.json))
+    if token_file is not None:
+        os.environ.pop(TOKEN_VARIABLE, None)
+        os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
+    if ca_file is not None:
+        os.environ[CA_FILE_VARIABLE] = str(ca_file)
 
 
 class _Notes(logging.Handler):
@@ -121,8 +138,13 @@ def notes_on_stderr() -> Iterator[None]:
 @contextlib.contextmanager
 def of_one_run() -> Iterator[None]:
     """Reset the options before and after one run, because several runs may share a process."""
+    before = {name: os.environ.get(name) for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CA_FILE_VARIABLE)}
     token = _options.set(CommonOptions())
     try:
         yield
     finally:
         _options.reset(token)
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value

@@ -63,6 +63,10 @@ _COMMANDS: Final = {
 """The commands and their modules, which are imported when a command line names them: all take a second."""
 
 
+_VALUED: Final = ("--url", "--token-file", "--ca-file")
+"""Options with a value that may stand before the command."""
+
+
 class _Commands(TyperGroup):
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -122,9 +126,9 @@ def _named_in(args: Sequence[str]) -> str | None:
     """The command or group of this program that a command line names first."""
     words = iter(args)
     for word in words:
-        if word == "--url":
+        if word in _VALUED:
             next(words, None)
-        elif not word.startswith(("--url=", "--json")):
+        elif not word.startswith((*(f"{option}=" for option in _VALUED), "--json")):
             return word if word in _COMMANDS or word in _GROUPS else None
     return None
 
@@ -141,10 +145,12 @@ def _print_version(is_given: bool) -> None:
 
 def _common(
     url: options.UrlOption = None,
+    token_file: options.TokenFileOption = None,
+    ca_file: options.CaFileOption = None,
     json: options.JsonOption = False,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version.")
     ] = False,
 ) -> None:
     """Chronolake: the timeline of lakehouse tables."""
-    context.note(url=url, wants_json=json)
+    context.note(url=url, token_file=token_file, ca_file=ca_file, wants_json=json)

@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -28,28 +29,62 @@ UrlOption = Annotated[
         rich_help_panel=_COMMON,
     ),
 ]
+TokenFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="A file with the token. The default is the variable CHRONOLAKE_TOKEN or CHRONOLAKE_TOKEN_FILE.",
+        rich_help_panel=_COMMON,
+    ),
+]
+CaFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-file",
+        metavar="FILE",
+        help="The CAs to trust for https. The default is the variable CHRONOLAKE_CA_FILE, else the usual ones.",
+        rich_help_panel=_COMMON,
+    ),
+]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Write one JSON document to stdout.", rich_help_panel=_COMMON)
 ]
 
 
+_COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
+    "url_": (UrlOption, None),
+    "token_file_": (TokenFileOption, None),
+    "ca_file_": (CaFileOption, None),
+    "json_": (JsonOption, False),
+}
+
+
 def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
-    """``function`` as a command that also accepts ``--url`` and ``--json``, so that they may come last."""
+    """``function`` as a command that also accepts the common options, so that they may come last."""
 
     @functools.wraps(function)
-    def command(*args: Any, url_: str | None, json_: bool, **kwargs: Any) -> None:
-        context.note(url=url_, wants_json=json_)
+    def command(
+        *args: Any,
+        url_: str | None,
+        token_file_: Path | None,
+        ca_file_: Path | None,
+        json_: bool,
+        **kwargs: Any,
+    ) -> None:
+        context.note(url=url_, token_file=token_file_, ca_file=ca_file_, wants_json=json_)
         function(*args, **kwargs)
 
     own = inspect.signature(function, eval_str=True)
     common = [
-        inspect.Parameter("url_", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=UrlOption),
-        inspect.Parameter("json_", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        for name, (annotation, default) in _COMMON_OPTIONS.items()
     ]
     # Typer reads both the signature and the annotations.
     command.__signature__ = own.replace(parameters=[*own.parameters.values(), *common])  # type: ignore[attr-defined]
     annotated = {name: parameter.annotation for name, parameter in own.parameters.items()}
-    command.__annotations__ = {**annotated, "url_": UrlOption, "json_": JsonOption, "return": None}
+    of_common = {name: annotation for name, (annotation, _) in _COMMON_OPTIONS.items()}
+    command.__annotations__ = {**annotated, **of_common, "return": None}
     return command
 
 

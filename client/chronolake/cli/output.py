@@ -25,11 +25,12 @@ USAGE = 2
 UNREACHABLE = 3
 NOT_FOUND = 4
 CONFLICT = 5
+ACCESS_REFUSED = 6
 
 EXIT_CODES = (
     f"Exit codes: {OK} success; {FAILED} failed, or refused by the server; {USAGE} wrong usage; "
     f"{UNREACHABLE} the server cannot be reached or is not available; {NOT_FOUND} not found; "
-    f"{CONFLICT} conflict with the present state."
+    f"{CONFLICT} conflict with the present state; {ACCESS_REFUSED} the token or a right is missing."
 )
 
 _PIPED_WIDTH = 160
@@ -188,6 +189,8 @@ def exit_code_of(error: errors.ChronolakeError) -> int:
             return NOT_FOUND
         case errors.Conflict():
             return CONFLICT
+        case errors.AccessRefused():
+            return ACCESS_REFUSED
         case _:
             return FAILED
 

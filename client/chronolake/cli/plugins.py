@@ -69,7 +69,7 @@ def _explained(name: str, function: Callable[..., Any]) -> Callable[..., None]:
 
 def _add_absent(app: typer.Typer, name: str, reason: Exception) -> None:
     def absent(ctx: typer.Context) -> None:
-        context.note(url=None, wants_json="--json" in ctx.args)
+        context.note(wants_json="--json" in ctx.args)
         _fail_absent(name, reason)
 
     absent.__doc__ = "Not installed: pip install 'chronolake\\[spark-local]'"
