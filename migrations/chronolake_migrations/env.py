@@ -18,20 +18,20 @@ SCHEMA = "chronolake"
 
 
 def _migrate(connection: Connection) -> None:
-    connection.execute(text("SELECT pg_advisory_lock(:lock)"), {"lock": ADVISORY_LOCK})
+    # Until the end of the transaction, not of the session: a pooler may not keep that.
+    connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": ADVISORY_LOCK})
     context.config.attributes["login"] = connection.execute(text("SELECT current_user")).scalar_one()
     # alembic keeps its table in this schema, and reads it before the first revision runs. IF NOT EXISTS would
     # need the right to create a schema even where there is one.
     if connection.execute(text("SELECT to_regnamespace(:name) IS NULL"), {"name": SCHEMA}).scalar_one():
         connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
-    connection.commit()
     before = MigrationContext.configure(connection, opts={"version_table_schema": SCHEMA})
     context.config.attributes["before"] = before.get_current_revision()
-    connection.commit()
     context.configure(connection=connection, version_table_schema=SCHEMA)
     with context.begin_transaction():
         context.run_migrations()
         _grant(connection)
+    connection.commit()
 
 
 def _grant(connection: Connection) -> None:
