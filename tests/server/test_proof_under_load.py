@@ -21,7 +21,7 @@ from chronolake_metastore.domain import namespaces
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import engine
+from chronolake_metastore.store.postgres import sessions
 from chronolake_metastore.store.postgres.engine import Database
 from tests.fix_server import ServerProcess
 from tests.forked_program import run
@@ -139,7 +139,7 @@ def names_in_the_log(dsn: str) -> list[str]:
 @pytest.fixture
 def impatient(dsn: str, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """A server that waits for a lock for a fifth of a second, so that a test need not wait for ten."""
-    monkeypatch.setattr(engine, "LOCK_TIMEOUT_MS", 200)
+    monkeypatch.setattr(sessions, "LOCK_TIMEOUT_MS", 200)
     return Settings(dsn=dsn)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archived, event_log
-from chronolake_metastore.store.postgres import diagnosis, engine, schema
+from chronolake_metastore.store.postgres import diagnosis, engine, schema, sessions
 from chronolake_metastore.store.postgres.engine import Database
 
 ANSWER_SECONDS: Final = 2.0
@@ -105,6 +105,8 @@ def _retrieve_exception(checking: asyncio.Task[None]) -> None:
 async def check(database: Database, *, writes: bool = True) -> None:
     """Raise ``DatabaseUnavailable`` unless the server can serve: reads and writes, or only reads."""
     async with database.probing() as connection:
+        if not await engine.keeps_session(connection):
+            raise errors.DatabaseUnavailable(sessions.NOT_KEPT)
         revision = await engine.revision(connection)
         is_ahead = revision == schema.REVISION and await event_log.is_ahead_of_transactions(connection)
     if revision != schema.REVISION:
@@ -127,6 +129,7 @@ async def check_at_start(settings: Settings, *, writes: bool = True) -> None:
     await diagnosis.refuse_unfit(settings, writes=writes)
     database = Database(settings)
     try:
+        await database.refuse_lost_sessions()
         with diagnosis.missing_rights(settings.role, writes=writes):
             await check(database, writes=writes)
     finally:

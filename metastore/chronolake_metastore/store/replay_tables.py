@@ -18,7 +18,7 @@ from psycopg import errors as postgres_errors, sql
 
 from chronolake_metastore import errors
 from chronolake_metastore.store import needed_files, needed_instants
-from chronolake_metastore.store.postgres import engine, schema, statements
+from chronolake_metastore.store.postgres import engine, schema, sessions, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
@@ -27,7 +27,7 @@ _CONSTRAINTS: Final = statements.load("replay_tables/constraints")
 _KEYS: Final = statements.load("replay_tables/keys")
 
 _END_WHEN_IDLE: Final = (
-    f"SET LOCAL idle_in_transaction_session_timeout = {engine.IDLE_IN_TRANSACTION_TIMEOUT_MS}"
+    f"SET LOCAL idle_in_transaction_session_timeout = {sessions.IDLE_IN_TRANSACTION_TIMEOUT_MS}"
 )
 _NOT_REPAIRABLE: Final = """
     SELECT name

@@ -18,6 +18,7 @@ from adbc_driver_postgresql import StatementOptions, dbapi
 
 from chronolake_metastore.store.postgres import engine
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.sessions import SessionSettings
 from chronolake_metastore.store.postgres.stream_slots import STREAMS_MAX
 
 BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -32,7 +33,7 @@ class ArrowStream:
 
     def __init__(self, database: Database, query: str, schema: pa.Schema) -> None:
         self.slots = database.stream_slots
-        self._query = _Query(database.streaming_conninfo, query, schema)
+        self._query = _Query(database.streaming, query, schema)
         self._schema = schema
 
     @contextlib.asynccontextmanager
@@ -114,8 +115,8 @@ _FAILURES: Final = (adbc_driver_manager.Error, OSError, pa.ArrowException)
 class _Query:
     """A query on a connection of its own. Each call blocks, and all but ``cancel`` are made one at a time."""
 
-    def __init__(self, conninfo: str, query: str, schema: pa.Schema) -> None:
-        self._conninfo = conninfo
+    def __init__(self, settings: SessionSettings, query: str, schema: pa.Schema) -> None:
+        self._settings = settings
         self._query = query
         self._schema = schema
         self._open = contextlib.ExitStack()
@@ -134,10 +135,12 @@ class _Query:
         return message
 
     def _run(self) -> pa.RecordBatchReader:
-        connection = dbapi.connect(self._conninfo, autocommit=True)
+        connection = dbapi.connect(self._settings.conninfo, autocommit=True)
         self._open.callback(connection.close)
         cursor = connection.cursor()
         self._open.callback(cursor.close)
+        cursor.execute(self._settings.setting_up)
+        cursor.fetchall()
         hint = {StatementOptions.BATCH_SIZE_HINT_BYTES.value: str(BATCH_BYTES)}
         cursor.adbc_statement.set_options(**hint)
         self._cursor = cursor

@@ -70,6 +70,8 @@ class BoundedConnection(psycopg.AsyncConnection[TupleRow]):
     """
 
     silent_seconds: float | None = None
+    mark: str | None = None
+    """The mark of its session (``sessions``)."""
     _pipelined: _Pipeline | None = None
 
     async def run_together(self, statements: Iterable[tuple[str, Mapping[str, Any]]]) -> list[StatementResult]:

@@ -13,7 +13,7 @@ from psycopg import sql
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import engine, schema
+from chronolake_metastore.store.postgres import schema, sessions
 
 # For a failed connection, libpq gives only a text.
 _ADVICE: Final = (
@@ -115,7 +115,7 @@ async def refuse_unfit(settings: Settings, *, writes: bool = True) -> None:
     """
     refuse_malformed(settings.dsn)
     try:
-        connection = await psycopg.AsyncConnection.connect(engine.conninfo(settings, as_role=False))
+        connection = await sessions.connect(sessions.session_settings(settings, as_role=False))
     except psycopg.OperationalError as exc:
         raise of_connecting(exc) from exc
     async with connection:
@@ -140,7 +140,7 @@ async def refuse_unless_owner(settings: Settings, action: str = "drop partitions
         SELECT current_user, pg_has_role(nspowner, 'USAGE') FROM pg_namespace WHERE nspname = 'chronolake'
     """
     try:
-        connection = await psycopg.AsyncConnection.connect(engine.conninfo(settings, as_role=False))
+        connection = await sessions.connect(sessions.session_settings(settings, as_role=False))
     except psycopg.OperationalError as exc:
         raise of_connecting(exc) from exc
     async with connection:

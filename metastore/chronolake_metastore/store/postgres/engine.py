@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
-from types import MappingProxyType
 from typing import Final
 
 import psycopg
@@ -17,27 +16,23 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import connections, schema, statements
+from chronolake_metastore.store.postgres import schema, sessions, statements
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.outages import Outages
+from chronolake_metastore.store.postgres.sessions import SessionSettings, session_settings
 from chronolake_metastore.store.postgres.stream_slots import StreamSlots
 
-LOCK_TIMEOUT_MS = 10_000
-STATEMENT_TIMEOUT_MS = 60_000
-IDLE_IN_TRANSACTION_TIMEOUT_MS = 15_000
 READING_IDLE_TIMEOUT_MS = 60_000
-"""The same for reads, which hold a snapshot and nothing that others wait for.
+"""How long a transaction that reads may be idle. It holds a snapshot and nothing that others wait for.
 
 The server can be slow between two statements of a read: the text of the largest filter takes a second of a
 processor that is not busy.
 """
 WHOLE_LOG_IDLE_TIMEOUT_MS = 10 * 60_000
 """The same for programs that read the whole log. An archiver has low priority and waits for a processor."""
-TCP_USER_TIMEOUT_MS = 15_000
 STREAM_TIMEOUT_MS = 15 * 60_000
 """A large answer takes as long as its reader does; one that stopped reading must not hold its rows for ever."""
-CONNECT_TIMEOUT_SECONDS = 5
-SILENT_SECONDS_MAX = STATEMENT_TIMEOUT_MS / 1_000 + 10.0
+SILENT_SECONDS_MAX = sessions.STATEMENT_TIMEOUT_MS / 1_000 + 10.0
 """By then PostgreSQL would have ended any statement itself."""
 PROBE_SILENT_SECONDS = 2.0
 PROBING_CONNECTIONS = 2
@@ -66,40 +61,8 @@ A plan that followed statistics would read whole tables while they grow faster t
 _SECRETS: Final = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 
-def conninfo(
-    settings: Settings, *, as_role: bool = True, parameters: Mapping[str, str | int] = MappingProxyType({})
-) -> str:
-    """The DSN with the options of every connection of the server: role, schema, limits."""
-    given = conninfo_to_dict(settings.dsn)
-    options = " ".join(
-        f"-c {name}={value}"
-        for name, value in {
-            **({"role": settings.role} if as_role else {}),
-            "search_path": "chronolake",
-            "timezone": "UTC",
-            # No statement runs long enough to be worth compiling.
-            "jit": "off",
-            "lock_timeout": LOCK_TIMEOUT_MS,
-            "statement_timeout": STATEMENT_TIMEOUT_MS,
-            # A server that froze, or was cut off, in the middle of a transaction must not hold its tables.
-            "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
-            "tcp_keepalives_idle": 5,
-            "tcp_keepalives_interval": 2,
-            "tcp_keepalives_count": 3,
-            "tcp_user_timeout": TCP_USER_TIMEOUT_MS,
-            **parameters,
-        }.items()
-    )
-    given["options"] = f"{given.get('options') or ''} {options}".strip()
-    given.setdefault("connect_timeout", CONNECT_TIMEOUT_SECONDS)
-    # And a wait for a database that was cut off must end.
-    given.setdefault("keepalives_idle", 5)
-    given.setdefault("keepalives_interval", 2)
-    given.setdefault("keepalives_count", 3)
-    given.setdefault("tcp_user_timeout", TCP_USER_TIMEOUT_MS)
-    given.setdefault("application_name", "chronolake-metastore")
-    given["client_encoding"] = "UTF8"
-    return make_conninfo("", **given)
+def _idle_for(timeout_ms: int) -> dict[str, str | int]:
+    return {"idle_in_transaction_session_timeout": timeout_ms}
 
 
 def shown_conninfo(settings: Settings) -> str:
@@ -178,13 +141,11 @@ class Database:
         self.page_bytes_max = settings.page_bytes_max
         """Where pages of lists end, unless their limit of entries comes first."""
         self._outages = Outages()
-        self._conninfo = conninfo(settings)
-        self._looking_up = conninfo(settings, parameters=_LOOKING_UP)
-        reading = {"idle_in_transaction_session_timeout": READING_IDLE_TIMEOUT_MS}
-        self._reading = conninfo(settings, parameters=reading)
-        whole_log = {"idle_in_transaction_session_timeout": WHOLE_LOG_IDLE_TIMEOUT_MS}
-        self._reading_whole_log = conninfo(settings, parameters=whole_log)
-        self.streaming_conninfo = conninfo(settings, parameters={"statement_timeout": STREAM_TIMEOUT_MS})
+        self._writing = session_settings(settings)
+        self._looking_up = session_settings(settings, parameters=_LOOKING_UP)
+        reading = session_settings(settings, parameters=_idle_for(READING_IDLE_TIMEOUT_MS))
+        self._reading_whole_log = session_settings(settings, parameters=_idle_for(WHOLE_LOG_IDLE_TIMEOUT_MS))
+        self.streaming = session_settings(settings, parameters={"statement_timeout": STREAM_TIMEOUT_MS})
         """For large answers, which are read through another driver than psycopg."""
         self.stream_slots = StreamSlots(settings)
         """One is held by each of them."""
@@ -196,9 +157,9 @@ class Database:
         """The same for outcomes, which commands wait for."""
         self.asking: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
         """It is entered while a query waits for the archive."""
-        self._engine = self._pool(settings.pool_size, SILENT_SECONDS_MAX)
-        self._probing = self._pool(PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
-        self._following = self._pool(FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
+        self._engine = self._pool(reading, settings.pool_size, SILENT_SECONDS_MAX)
+        self._probing = self._pool(reading, PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
+        self._following = self._pool(reading, FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._only_reading = self._engine.execution_options(postgresql_readonly=True)
 
     @functools.cached_property
@@ -206,10 +167,10 @@ class Database:
         """The archive that has what has left the database; it is opened when it is needed."""
         return self._open_archive()
 
-    def _pool(self, size: int, silent_seconds: float) -> AsyncEngine:
+    def _pool(self, settings: SessionSettings, size: int, silent_seconds: float) -> AsyncEngine:
         return create_async_engine(
             "postgresql+psycopg://",
-            async_creator=lambda: self._connect(self._reading, silent_seconds),
+            async_creator=lambda: self._connect(settings, silent_seconds),
             pool_size=size,
             max_overflow=0,
             pool_timeout=10,
@@ -224,20 +185,22 @@ class Database:
 
         Raises ``DatabaseUnavailable``. One that ``looks_up`` finds all rows by their keys.
         """
-        return await self._connect(self._looking_up if looks_up else self._conninfo, silent_seconds)
+        return await self._connect(self._looking_up if looks_up else self._writing, silent_seconds)
 
     async def connect_for_whole_log(self) -> BoundedConnection:
         """A connection that may rest between two statements; raises ``DatabaseUnavailable``."""
         return await self._connect(self._reading_whole_log, None)
 
-    async def _connect(self, conninfo: str, silent_seconds: float | None) -> BoundedConnection:
+    async def _connect(self, settings: SessionSettings, silent_seconds: float | None) -> BoundedConnection:
         try:
-            made = await BoundedConnection.connect(conninfo, prepare_threshold=1, context=connections.context())
-        except psycopg.OperationalError as exc:
+            made = await sessions.connect(settings, silent_seconds)
+        except psycopg.Error as exc:
             self._outages.unreachable(_reason(exc))
-            raise
+            if isinstance(exc, psycopg.OperationalError):
+                raise
+            # The role was dropped, or is not granted any more.
+            raise psycopg.OperationalError(_reason(exc)) from exc
         self._outages.connected()
-        made.silent_seconds = silent_seconds
         return made
 
     @contextmanager
@@ -313,6 +276,20 @@ class Database:
         await self._engine.dispose()
         await self._probing.dispose()
         await self._following.dispose()
+
+    async def refuse_lost_sessions(self) -> None:
+        """Raise ``ConfigurationError`` if a connection pooler does not keep sessions."""
+        with self.errors():
+            await sessions.refuse_lost(self.connect)
+
+
+async def keeps_session(connection: AsyncConnection) -> bool:
+    """Whether the connection still has the session that was set up for it."""
+    raw = await connection.get_raw_connection()
+    made = raw.driver_connection
+    assert isinstance(made, BoundedConnection)
+    rows = await statements.execute(connection, sessions.MARK)
+    return bool(rows.scalar_one() == made.mark)
 
 
 async def revision(connection: AsyncConnection) -> str | None:
