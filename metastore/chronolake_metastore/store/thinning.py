@@ -58,6 +58,7 @@ _FIND_LEAVING: Final = statements.load("thinning/find_leaving").replace("{is_nee
 _FIND_KEPT_ENTRIES: Final = statements.load("thinning/find_kept_entries")
 _PARTS: Final = statements.load("thinning/find_parts")
 _TRANSACTIONS: Final = statements.load("thinning/find_transactions")
+_ELECTION: Final[Mapping[str, object]] = {"election": AdvisoryLock.WORKER.value}
 
 
 async def parts(tx: Transaction) -> list[EraPart]:
@@ -193,13 +194,13 @@ class Thinning:
     async def wait_for_readers(self) -> bool:
         """Wait for the transactions that have begun before; gives whether all of them have ended in time."""
         async with self.transaction() as tx:
-            before = {transaction for (transaction,) in await tx.query(_TRANSACTIONS, {})}
+            before = {transaction for (transaction,) in await tx.query(_TRANSACTIONS, _ELECTION)}
         waited = 0.0
         while before and waited < WAIT_SECONDS:
             await asyncio.sleep(_POLL_SECONDS)
             waited += _POLL_SECONDS
             async with self.transaction() as tx:
-                before &= {transaction for (transaction,) in await tx.query(_TRANSACTIONS, {})}
+                before &= {transaction for (transaction,) in await tx.query(_TRANSACTIONS, _ELECTION)}
         return not before
 
     @asynccontextmanager

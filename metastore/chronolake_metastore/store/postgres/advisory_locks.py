@@ -18,8 +18,10 @@ from chronolake_metastore.store.postgres.engine import Database, Reader
 
 _FIRST: Final = 1667788914
 _NAMES: Final = 1_024
-_TRY_LOCK: Final = "SELECT pg_try_advisory_lock(%(lock)s::integer, hashtext(%(worker)s::text))"
-_UNLOCK: Final = "SELECT pg_advisory_unlock(%(lock)s::integer, hashtext(%(worker)s::text))"
+_TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(%(lock)s::integer, hashtext(%(worker)s::text))"
+LEADER_IDLE_TIMEOUT_MS: Final = 10 * 60_000
+"""How long the transaction of a leader may be idle: a server that froze is the leader no longer than this."""
+_LEAD: Final = f"SET LOCAL idle_in_transaction_session_timeout = {LEADER_IDLE_TIMEOUT_MS}"
 
 
 @enum.unique
@@ -52,18 +54,24 @@ def key_of_name(name: str) -> int:
 
 @asynccontextmanager
 async def leadership(database: Database, worker: str) -> AsyncIterator[Reader | None]:
-    """A connection of the leader among the workers of a name; None when another server is the leader."""
+    """A connection for the leader among the workers of a name; None when another server is the leader.
+
+    The lock ends with its transaction, so with the connection too, also where a pooler does not keep sessions.
+    If the transaction ends early, two leaders may work at a time; what they do must allow that.
+    """
     lock = {"lock": AdvisoryLock.WORKER.value, "worker": worker}
-    async with database.autocommit() as connection:
-        locked = await statements.execute(connection, _TRY_LOCK, lock)
+    async with database.electing() as election:
+        locked = await statements.execute(election, _TRY_LOCK, lock)
         if not locked.scalar_one():
             yield None
             return
+        # A statement keeps its snapshot until the next one, and then VACUUM would have to keep old rows.
+        await statements.execute(election, _LEAD)
         try:
-            yield connection
+            async with database.autocommit() as connection:
+                yield connection
         except BaseException:
-            # The connection is lost, or a statement was cancelled: unlocking would fail, and its error would
-            # hide this one. A worker must not miss that it is to stop. The lock ends with the connection.
-            await connection.invalidate()
+            # The connection may be lost: rolling back would fail, and its error would hide this one. A worker
+            # must not miss that it is to stop.
+            await election.invalidate()
             raise
-        await statements.execute(connection, _UNLOCK, lock)

@@ -40,6 +40,8 @@ PUBLICATION_PAGES_MAX = 2
 """Pages of steps of publications that are made at a time: one with 100,000 files takes 250 MB."""
 FOLLOWING_CONNECTIONS = 3
 """Connections for following the log: one for its tail, two for streams that catch up."""
+ELECTING_CONNECTIONS = 3
+"""Connections for elections: one for each worker that has a leader."""
 
 # SQLSTATEs, and classes of them, that are not caused by the request: the connection is lost, the database
 # stops, is full, is a standby after a failover, or another transaction held a lock for too long.
@@ -160,6 +162,7 @@ class Database:
         self._engine = self._pool(reading, settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(reading, PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
         self._following = self._pool(reading, FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
+        self._electing = self._pool(reading, ELECTING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._only_reading = self._engine.execution_options(postgresql_readonly=True)
 
     @functools.cached_property
@@ -258,6 +261,16 @@ class Database:
                 yield connection
 
     @asynccontextmanager
+    async def electing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction, READ COMMITTED, that only takes an advisory lock and may then be idle for long.
+
+        It must read no table: it would block migrations, and others would wait for its snapshot.
+        """
+        with self.errors():
+            async with self._electing.execution_options(isolation_level="READ COMMITTED").begin() as connection:
+                yield connection
+
+    @asynccontextmanager
     async def committing(self) -> AsyncIterator[AsyncConnection]:
         """A transaction, READ COMMITTED, that commits at the end of the block if that does not raise."""
         with self.errors():
@@ -276,6 +289,7 @@ class Database:
         await self._engine.dispose()
         await self._probing.dispose()
         await self._following.dispose()
+        await self._electing.dispose()
 
     async def refuse_lost_sessions(self) -> None:
         """Raise ``ConfigurationError`` if a connection pooler does not keep sessions."""
