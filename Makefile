@@ -18,7 +18,7 @@ comma := ,
 EXTRAS := oidc,server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink test-clients check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
+.PHONY: help install demo test suite test-long test-hudi test-flink test-clients test-poolers check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -57,11 +57,16 @@ test-long: check ## make check, then all tests, the slow ones too (LONG_SECONDS=
 	$(if $(HUDI_JAR)$(wildcard .hudi-env),$(MAKE) --no-print-directory test-hudi EXAMPLES=50,@echo "The tests with real Hudi are left out: run make test-hudi")
 	$(MAKE) --no-print-directory test-flink
 	$(MAKE) --no-print-directory test-clients
+	$(MAKE) --no-print-directory test-poolers
 
 # CLIENTS_ENV names a folder that is there.
 test-clients: $(READY) ## clients generated from the OpenAPI document for Go, TypeScript, Java and Python, compiled and called (0.5 GB once, into .clients-env, or CLIENTS_ENV=…; npm, go, Maven)
 	@$(BIN)/python tools/make_client_env.py $(or $(CLIENTS_ENV),.clients-env)
 	$(BIN)/python -m pytest -m generated -rs tests/generated $(PYTEST_ARGS)
+
+# The tests fail where there is no pgbouncer. PGBOUNCER names a program that is not installed.
+test-poolers: $(READY) ## the tests with a real pgbouncer (apt-get install pgbouncer, or PGBOUNCER=…)
+	$(BIN)/python -m pytest -m pgbouncer tests/poolers $(PYTEST_ARGS)
 
 # Another Spark than Chronolake's, so an environment of its own. HUDI_PYTHON and HUDI_JAR name one that is there.
 test-hudi: $(READY) ## the tests with real Hudi (pyspark 3.5.9, Hudi's bundle 1.2.0, Hadoop's S3A: 0.8 GB once, into .hudi-env; or HUDI_PYTHON=… HUDI_JAR=…; EXAMPLES=50 random histories)
