@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -13,6 +14,8 @@ import httpx
 import pytest
 from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
+from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.exceptions import UnauthorizedError
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import callers, identification
@@ -201,6 +204,11 @@ def test_a_server_does_not_start_with_a_weak_admin(tmp_path: Path, content: str)
         SecretFile(tmp_path / "admin")
 
 
+def test_a_server_that_could_know_no_caller_does_not_start() -> None:
+    with pytest.raises(errors.ConfigurationError, match="--token-key-file"):
+        create_app(Settings(dsn="postgresql://nobody@127.0.0.1:1/nothing", access=Access.ON))
+
+
 def test_a_stream_whose_caller_is_no_longer_known_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,6 +262,10 @@ def test_the_log_has_the_subject_and_whom_it_acts_for(
         rest.succeeded(http.post("/v1/namespaces", json={"name": "b"}, headers=other))
         events: list[Json] = rest.succeeded(http.get("/v1/events"))["events"]
         unknown = httpx.get(f"{server.url}/v1/events", verify=False)
+        with contextlib.closing(RestCatalog("c", uri=f"{server.url}/iceberg", token=SECRET)) as catalog:
+            assert catalog.list_namespaces() == [("a",), ("b",)]
+        with pytest.raises(UnauthorizedError, match="Authorization"):
+            RestCatalog("c", uri=f"{server.url}/iceberg")
         metrics = http.get("/metrics").text
 
     assert [event["actor"] for event in events] == ["admin", "admin/ann"]

@@ -63,6 +63,11 @@ def of_settings(settings: Settings, database: Database) -> Identifier | None:
             return None
         case Access.ON:
             admin, keys = settings.admin_token_file, settings.token_key_file
+            if admin is None and keys is None and settings.oidc_file is None:
+                raise errors.ConfigurationError(
+                    "with --access on no caller could be known: give --token-key-file, --oidc-file or "
+                    "--admin-token-file"
+                )
             return Identifier(
                 None if admin is None else SecretFile(admin),
                 None if keys is None else TokenVerifier(database, token_keys.read(keys)),
