@@ -37,8 +37,9 @@ def remove_data(folder: Path) -> None:
 
 def replace_folder(table: PublishedTable) -> None:
     """Remove the folder of a table, and put another table of Hudi there."""
-    shutil.rmtree(table.folder)
-    (table.folder / ".hoodie").mkdir(parents=True)
+    # At once: a publisher may write to the folder.
+    table.folder.rename(table.folder.with_name("former"))
+    (table.folder / ".hoodie").mkdir(parents=True, exist_ok=True)
     (table.folder / publishing.PROPERTIES_PATH).write_text(THEIRS)
 
 
