@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -70,6 +72,42 @@ def test_what_is_written_later_is_archived_until_the_command_is_stopped(
     # An era that ended after the last write stays until the next try.
     failures = (tmp_path / ERRORS).read_text().splitlines()
     assert [line for line in failures if "run archive write first" not in line] == []
+
+
+_FAILS_WHEN_STOPPED = """
+import os, signal, sys, tempfile, time
+
+from chronolake_metastore.cli import repeating
+
+def work():
+    folder = tempfile.gettempdir()
+    os.kill(os.getpid(), signal.SIGTERM)
+    while os.path.exists(folder):
+        time.sleep(0.01)
+    failed.append(True)
+    raise FileNotFoundError(folder)
+
+class Output:
+    def write(self, text):
+        return sys.__stdout__.write(text)
+
+    def flush(self):
+        while "stopped" in text_of_stop and not failed:
+            time.sleep(0.01)
+        time.sleep(0.2)
+
+failed, text_of_stop = [], []
+repeating.typer.echo = text_of_stop.append
+sys.stdout = Output()
+repeating.until_stopped(work)
+"""
+
+
+def test_work_that_misses_its_temporary_files_after_a_stop_is_no_failure() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _FAILS_WHEN_STOPPED], capture_output=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 def test_an_outage_of_the_database_is_a_line_for_each_try(

@@ -68,13 +68,16 @@ def until_stopped(work: Callable[[], object]) -> None:
     The work runs in a thread, because a call of object storage does not return for a signal. Its temporary
     files are removed. It must be safe against kills.
     """
-    code = 0
+    code, is_stopped = 0, False
 
     def body() -> None:
         nonlocal code
         try:
             work()
         except BaseException:
+            # The temporary files that it works with are being removed.
+            if is_stopped:
+                return
             # A bug. Python ends with 1 after it, which verify would mean by a finding.
             code = 2
             traceback.print_exc()
@@ -89,6 +92,7 @@ def until_stopped(work: Callable[[], object]) -> None:
             while thread.is_alive():
                 thread.join(SIGNAL_SECONDS)
         except KeyboardInterrupt:
+            is_stopped = True
             typer.echo("stopped")
     sys.stdout.flush()
     sys.stderr.flush()
