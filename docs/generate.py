@@ -412,7 +412,7 @@ _NOT_OF_REST: Final[Mapping[type, str]] = {
     lists.Sealed: _SEALED,
     events.ReportOfTask: "object: `task`, its `attempt`, and whether it has `last_batch` or `end_of_input`",
     definitions.NewDefinition: "as [CreateTable](rest.md#createtable)",
-    events.PlannedWork: (
+    lists.PlannedWork: (
         "as [RecordedPlan](rest.md#recordedplan), but `file_groups`, `instants` (in microseconds) and "
         f"`files_to_delete` are each a {_SEALED}"
     ),

@@ -172,6 +172,7 @@ def server() -> Iterator[str]:
     log_path = HOME / "metastore.log"
     port = free_port()
     command = [tool("chronolake-metastore"), "serve", "--port", str(port), "--data-dir", str(data_dir())]
+    command += ["--location", str(HOME / "tables")]
     with log_path.open("ab") as log, contextlib.ExitStack() as at_the_end:
         try:
             process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -361,7 +362,7 @@ def print_rows(frame: DataFrame) -> None:
 
 NEXT = """\
 The data stays under ./.demo, and so can be looked at further. Start the server again:
-  .venv/bin/chronolake-metastore serve --data-dir {data_dir}
+  .venv/bin/chronolake-metastore serve --data-dir {data_dir} --location .demo/tables
 and in another terminal:
   .venv/bin/chronolake timeline {table}          every instant: who, what, when
   .venv/bin/chronolake snapshot {table}          the files that a reader reads now

@@ -377,6 +377,14 @@ class InvalidTable(InvalidRequest):
     """The table cannot have this definition or history. `detail` says what is wrong, and what to do."""
 
 
+class LocationNotAllowed(InvalidRequest):
+    """The namespace may not have tables at this base path.
+
+    Choose a base path in one of `context.locations`, or ask the operator of the server to run the
+    command in `detail`.
+    """
+
+
 class InvalidWriteStat(InvalidRequest):
     """A write stat does not fit its instant. Correct the write stat; `detail` says which and why."""
 

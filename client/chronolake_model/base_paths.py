@@ -48,20 +48,30 @@ class Location(msgspec.Struct, frozen=True):
     """Where a base path is.
 
     ``bucket`` is the bucket, or the container of Azure; empty for local paths and HDFS. ``path`` of a local
-    path and of HDFS begins with a slash; in a bucket it has no slash at either end.
+    path and of HDFS begins with a slash; in a bucket it has no slash at either end. ``account`` is the host of
+    Azure's account, if the base path names it.
     """
 
     kind: Kind
     bucket: str
     path: str
+    account: str = ""
 
     @property
     def key(self) -> str:
         """The key to compare with. It ends with a slash, and is itself a base path of the same key."""
+        return self._at(self.bucket)
+
+    @property
+    def address(self) -> str:
+        """The key with Azure's account, which a list of what is allowed must not leave out."""
+        return self._at(f"{self.bucket}@{self.account}" if self.account else self.bucket)
+
+    def _at(self, authority: str) -> str:
         path = self.path.strip("/")
         if self.kind is Kind.FILE:
             path = path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
-        return f"{self.kind}://{self.bucket}/{path}/" if path else f"{self.kind}://{self.bucket}/"
+        return f"{self.kind}://{authority}/{path}/" if path else f"{self.kind}://{authority}/"
 
 
 def parse(base_path: str) -> Location:
@@ -132,17 +142,19 @@ def _stored(base_path: str, kind: Kind, location: str) -> Location:
             f"{_excerpt(base_path)} has a percent sign, which clients and servers would read differently; "
             "choose a base path without one"
         )
-    bucket = _bucket(base_path, kind, authority)
+    bucket, account = _bucket(base_path, kind, authority)
     path = path.removesuffix("/")
     if path and any(part in ("", ".", "..") for part in path.split("/")):
         raise ValueError(
             f"{_excerpt(base_path)} has an empty part, '.' or '..', which clients and servers would read "
             "differently; write the path without it"
         )
-    return Location(kind, bucket, f"/{path}" if kind is Kind.HDFS else path)
+    return Location(kind, bucket, f"/{path}" if kind is Kind.HDFS else path, account)
 
 
-def _bucket(base_path: str, kind: Kind, authority: str) -> str:
+def _bucket(base_path: str, kind: Kind, authority: str) -> tuple[str, str]:
+    """The bucket, and the account of Azure."""
+    host = ""
     if kind is Kind.AZURE and "@" in authority:
         # The name of the container stands where others have a user.
         authority, _, host = authority.rpartition("@")
@@ -160,14 +172,14 @@ def _bucket(base_path: str, kind: Kind, authority: str) -> str:
                 f"{authority[:100]!r} in {_excerpt(base_path)} is not a host, or a host and its port"
             )
         # A name service and its name nodes are the same storage.
-        return ""
+        return "", ""
     pattern = _CONTAINER if kind is Kind.AZURE else _BUCKET
     if not pattern.fullmatch(authority):
         raise ValueError(
             f"{authority[:100]!r} in {_excerpt(base_path)} is not the name of a bucket; "
             f"write {kind}://bucket/path, without a port"
         )
-    return authority.lower()
+    return authority.lower(), host.lower()
 
 
 def _normalised(base_path: str, path: str) -> str:

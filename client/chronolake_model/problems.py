@@ -312,6 +312,15 @@ class ProblemCode(enum.StrEnum):
         "The table cannot have this definition or history",
         "`detail` says what is wrong, and what to do.",
     )
+    LOCATION_NOT_ALLOWED = (
+        "location-not-allowed",
+        422,
+        "The namespace may not have tables at this base path",
+        (
+            "Choose a base path in one of `context.locations`, or ask the operator of the server to run the "
+            "command in `detail`."
+        ),
+    )
     INVALID_WRITE_STAT = (
         "invalid-write-stat",
         422,

@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from chronolake_metastore import errors
+from chronolake_model import base_paths
+from chronolake_model.base_paths import Kind, Location
 from chronolake_storage import opening
 from chronolake_storage.errors import StorageError
 from chronolake_storage.files import Files
@@ -57,6 +59,37 @@ def open_location(location: str) -> Files:
     with configuration_errors():
         is_relative = "://" not in location and not location.startswith("/")
         return opening.open_files(os.path.abspath(location) if is_relative else location)
+
+
+def key_of_links(base_path: str) -> str | None:
+    """The key of a local base path with its links resolved; None for other paths, and for one that has no key.
+
+    Raises ``OSError`` for a link that this machine may not, or cannot, read.
+    """
+    try:
+        location = base_paths.parse(base_path)
+    except ValueError:
+        return None
+    if location.kind is not Kind.FILE:
+        return None
+    real = os.path.realpath(location.path)
+    try:
+        real.encode()
+    except UnicodeEncodeError:
+        # A link leads to a name that is not UTF-8, which the database cannot keep.
+        return None
+    return Location(Kind.FILE, "", real).key
+
+
+def location_of(text: str) -> str:
+    """The normal form of a location, with the links of a local one resolved; raises ``ConfigurationError``."""
+    is_relative = "://" not in text and not text.startswith("/")
+    path = os.path.abspath(text) if is_relative else text
+    try:
+        return key_of_links(path) or base_paths.parse(path).address
+    except (ValueError, OSError) as exc:
+        # Without the text, which may have a secret.
+        raise errors.ConfigurationError(f"the location cannot be used: {exc}") from exc
 
 
 def refuse_endpoint(options: Mapping[str, str], allowed: Collection[str]) -> None:

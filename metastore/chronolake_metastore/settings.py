@@ -319,6 +319,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             metavar="URL",
         ),
     ] = ()
+    locations: Annotated[
+        Sequence[str],
+        Option(
+            help="A folder, as a path or a URI (s3://...), in which tables may have their base paths, for "
+            "each namespace without locations of its own (chronolake-metastore locations). May be given "
+            "several times; the variable separates by spaces. Without it, tables may be anywhere; with the "
+            "embedded database, in the folder tables of the data folder.",
+            flag="--location",
+            metavar="FOLDER or URI",
+        ),
+    ] = ()
     iceberg_snapshots_max: Annotated[
         int,
         Option(
@@ -403,6 +414,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
 
+_ANYWHERE: Final = (
+    "the server uses its credentials at any base path that a client names, in each namespace without locations "
+    "of its own; give --location, or run chronolake-metastore locations allow"
+)
+
+
 def is_open_to_network(settings: Settings) -> bool:
     """Whether unknown callers of other machines may do everything."""
     return settings.access is Access.OFF and not is_loopback(settings.host)
@@ -410,9 +427,10 @@ def is_open_to_network(settings: Settings) -> bool:
 
 def warnings_of(settings: Settings) -> list[str]:
     """Dangers of these settings, which the log has at each start and ``/ready`` always."""
+    warnings = [] if settings.locations else [_ANYWHERE]
     if is_open_to_network(settings):
-        return [f"access is off: every client that reaches {settings.host} may do everything"]
-    return []
+        warnings.append(f"access is off: every client that reaches {settings.host} may do everything")
+    return warnings
 
 
 def is_loopback(host: str) -> bool:

@@ -204,6 +204,11 @@ COMMENT ON COLUMN chronolake.archived_era.version IS 'The event of the catalog t
 COMMENT ON COLUMN chronolake.archived_era.archived_before IS 'All rows of the era are of transactions before this one';
 COMMENT ON COLUMN chronolake.archived_era.location IS 'The location of the archive';
 COMMENT ON COLUMN chronolake.archived_era.runs IS 'The digests of the descriptions of the runs that the archive had then; all were proved by their rows';
+COMMENT ON TABLE chronolake.location IS 'The locations in which tables of a namespace may have their base paths, as `chronolake-metastore locations` has set them, also for namespaces that do not exist. The events `LocationAllowed` and `LocationRevoked` in `audit_history` say who allowed and revoked them.';
+COMMENT ON COLUMN chronolake.location.namespace IS 'The namespace';
+COMMENT ON COLUMN chronolake.location.location IS 'The location in its normal form, which ends with a slash';
+COMMENT ON COLUMN chronolake.location.is_allowed IS 'False if it was revoked. A namespace whose locations were all revoked may have no tables anywhere';
+COMMENT ON COLUMN chronolake.location.version IS 'The event of the catalog that says so';
 COMMENT ON COLUMN chronolake.refusal.era IS 'The era in which the row is stored';
 
 COMMENT ON TABLE chronolake.clock_jump IS 'A row for each jump of the wall clock that a server has seen.';

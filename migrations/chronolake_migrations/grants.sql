@@ -36,6 +36,8 @@ GRANT SELECT, INSERT ON chronolake.metastore, chronolake.promotion TO chronolake
 GRANT SELECT ON chronolake.era, chronolake.archived_era, chronolake.first_event TO chronolake_server;
 -- Who has a token is for the owner to say.
 GRANT SELECT ON chronolake.token, chronolake.token_name TO chronolake_server;
+-- Where tables may be is for the owner to say.
+GRANT SELECT ON chronolake.location TO chronolake_server;
 GRANT USAGE ON SEQUENCE chronolake.event_position, chronolake.refusal_position TO chronolake_server;
 
 -- The projections.
@@ -70,7 +72,7 @@ GRANT SELECT ON chronolake.alembic_version TO chronolake_auditor;
 GRANT SELECT
     ON chronolake.event, chronolake.event_entry, chronolake.write_stat, chronolake.deleted_file, chronolake.outcome,
         chronolake.refusal, chronolake.metastore, chronolake.base_path, chronolake.steady_clock,
-        chronolake.clock_jump, chronolake.era, chronolake.archived_era,
+        chronolake.clock_jump, chronolake.era, chronolake.archived_era, chronolake.location,
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
         chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams,

@@ -14,6 +14,7 @@ import pytest
 
 from tests.docs import markdown
 from tests.docs.markdown import ROOT
+from tests.server import located
 from tests.server.test_embedded import EmbeddingServer
 from tests.store.history import History, make_history
 from tests.store.streamed import Streamed
@@ -38,7 +39,16 @@ IN_ALL_VIEWS = [
     "request_id",
 ]
 """Columns that mean the same in all views: the page explains them."""
-BESIDE_VIEWS = ["refusal", "metastore", "base_path", "steady_clock", "clock_jump", "era", "archived_era"]
+BESIDE_VIEWS = [
+    "refusal",
+    "metastore",
+    "base_path",
+    "steady_clock",
+    "clock_jump",
+    "era",
+    "archived_era",
+    "location",
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +59,7 @@ def history(shared_dsn: str) -> Iterator[str]:
         streamed = Streamed(lake)
         streamed.report("job", streamed.open("job"), -1, [0])
         lake.pass_seconds(61)
+    located.allow(shared_dsn, "elsewhere", "s3://lake/elsewhere")
     yield shared_dsn
 
 

@@ -11,11 +11,14 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import publication_steps, tables
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
+from chronolake_metastore.domain.locations import AllowedLocations
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.merge_modes import MERGE_MODE_PROPERTY, MergeMode
 from chronolake_model.tables import NewField
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import TableType
+
+ANYWHERE = AllowedLocations("shop", None)
 
 
 def request(
@@ -66,9 +69,9 @@ def test_an_ordering_field_that_does_not_decide_is_no_obstacle_to_publish_log_fi
 
 def test_event_time_needs_an_ordering_field_and_no_mode_changes() -> None:
     with pytest.raises(errors.InvalidTable, match="has no ordering field to compare"):
-        tables.create(None, None, tables.CreateTable(request(MergeMode.EVENT_TIME, None)))
+        tables.create(None, None, tables.CreateTable(request(MergeMode.EVENT_TIME, None)), ANYWHERE)
     with pytest.raises(errors.InvalidTable, match="event-time or commit-time or partial-update"):
-        tables.create(None, None, tables.CreateTable(request("custom", "ts")))
+        tables.create(None, None, tables.CreateTable(request("custom", "ts")), ANYWHERE)
     table = table_of(MergeMode.COMMIT_TIME, "ts")
     for change in (
         tables.AlterTable("shop.orders", set={MERGE_MODE_PROPERTY: "event-time"}),

@@ -11,14 +11,9 @@ from chronolake_metastore.domain import plans, tables
 from chronolake_metastore.domain.actions import RULES
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, GroupChange
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.events import (
-    Event,
-    ImpossibleEvent,
-    InstantCompleted,
-    PlannedWork,
-    TableCreated,
-)
+from chronolake_metastore.domain.events import Event, ImpossibleEvent, InstantCompleted, TableCreated
 from chronolake_metastore.domain.files import FileGroup
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables as queries

@@ -27,6 +27,12 @@ SECONDS_MAX = 60.0
 ACTS = ("--publisher-seconds", "0.05", "--deleter-seconds", "0.05")
 
 
+@pytest.fixture(autouse=True)
+def anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables may be in any folder, for every program of a test."""
+    monkeypatch.setenv("CHRONOLAKE_LOCATIONS", "/")
+
+
 @pytest.fixture
 def original(tmp_path: Path) -> Iterator[EmbeddingServer]:
     """A server with an embedded database, which publishes."""

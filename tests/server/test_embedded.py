@@ -141,7 +141,7 @@ def test_an_embedded_postgresql_that_is_killed_is_started_again_and_has_lost_not
 ) -> None:
     server = serve()
     with rest.connect(server.url) as http:
-        table = rest.make_table(http)
+        table = rest.make_table(http, base_path=str(data_dir / "tables" / "orders"))
         begun = table.begun()
         postmaster = int((data_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
 

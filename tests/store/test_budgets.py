@@ -20,6 +20,7 @@ from chronolake_metastore.domain import (
     eras,
     instants,
     leases,
+    locations,
     namespaces,
     publication,
     results,
@@ -88,6 +89,7 @@ def test_each_command_keeps_its_budget(recording: Recording) -> None:
     stream(recording)
     adopt(recording)
     change_tokens(recording)
+    locate(recording)
     archive(recording)
 
     budgets = recording.budgets
@@ -212,6 +214,12 @@ def change_tokens(recording: Recording) -> None:
     recording.done(tokens.CreateToken("abcdefghij", "a-key", "a digest", False, 60))
     recording.done(tokens.RotateToken("abcdefghij", "a-key", "another digest", 60))
     recording.done(tokens.RevokeToken("abcdefghij"))
+
+
+def locate(recording: Recording) -> None:
+    """Allow a location to a namespace without tables, and revoke it."""
+    recording.done(locations.AllowLocation("elsewhere", "s3://lake/"))
+    recording.done(locations.RevokeLocation("elsewhere", "s3://lake/"))
 
 
 def archive(recording: Recording) -> None:

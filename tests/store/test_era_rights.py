@@ -98,6 +98,12 @@ def ended_era(shared_dsn: str, login: str) -> str:
         "UPDATE chronolake.token SET revoked_at = NULL",
         "DELETE FROM chronolake.token",
         "INSERT INTO chronolake.token_name VALUES ('abcdefghij', 'ann')",
+        # Servers would use their credentials wherever a client says.
+        EVENT.format(column="instant", value="now()", type="'LocationAllowed'"),
+        EVENT.format(column="instant", value="now()", type="'LocationRevoked'"),
+        "INSERT INTO chronolake.location VALUES ('shop', 's3://theirs/', true, 1)",
+        "UPDATE chronolake.location SET is_allowed = true",
+        "DELETE FROM chronolake.location",
     ],
 )
 def test_the_login_of_a_server_may_not(ended_era: str, abuse: str) -> None:

@@ -17,6 +17,7 @@ from psycopg import sql
 
 from chronolake_metastore.domain import leases
 from chronolake_metastore.domain.eras import RecordArchivedEra
+from chronolake_metastore.domain.locations import AllowLocation
 from chronolake_metastore.domain.tokens import CreateToken, RevokeToken, RotateToken
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action
@@ -116,6 +117,7 @@ def everything_dsn(dsn: str) -> str:
         history.done(CreateToken("abcdefghij", "a-key", "a digest", False, 60))
         history.done(RotateToken("abcdefghij", "a-key", "another digest", 60))
         history.done(RevokeToken("abcdefghij"))
+        history.done(AllowLocation("shop", "s3://lake/"))
         # The last command: there is no such archive to look keys up in.
         history.done(RecordArchivedEra(1, 1_000, "s3://archive", ["a digest"]))
     return dsn

@@ -237,7 +237,8 @@ def _listener(port: int) -> str:
 def _server(folder: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """A server in a process of its own, and its URL."""
     command = [sys.executable, "-c", "from chronolake_start import server; server()", "serve"]
-    command += ["--data-dir", str(folder), "--port", str(port), "--log-level", "warning"]
+    command += ["--data-dir", str(folder), "--location", str(folder.parent / "tables")]
+    command += ["--port", str(port), "--log-level", "warning"]
     process = subprocess.Popen(command)
     url = f"http://127.0.0.1:{port}"
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Annotated
 
 import msgspec
@@ -12,7 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import JSONBody, QueryParameter
 from msgspec.structs import asdict
 
-from chronolake_metastore import errors
+from chronolake_metastore import errors, object_storage
 from chronolake_metastore.api import parameters
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.parameters import Cursor, Limit, TableInPath
@@ -21,8 +20,7 @@ from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.queries import health as queried_health, readiness, tables as queries
-from chronolake_model import base_paths, operations
-from chronolake_model.base_paths import Kind, Location
+from chronolake_model import operations
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
@@ -130,21 +128,9 @@ async def resolved_key(base_path: str) -> str | None:
     machine sees no links: there the claim in storage tells two tables apart.
     """
     try:
-        location = base_paths.parse(base_path)
-    except ValueError:
-        return None
-    if location.kind is not Kind.FILE:
-        return None
-    try:
-        real = await asyncio.to_thread(os.path.realpath, location.path)
+        return await asyncio.to_thread(object_storage.key_of_links, base_path)
     except OSError as exc:
         raise errors.InvalidTable(
             f"the base path {base_path[:200]!r} cannot be compared with those of other tables: the server "
             f"cannot read a link in it ({exc.strerror}); choose a base path without that link"
         ) from exc
-    try:
-        real.encode()
-    except UnicodeEncodeError:
-        # A link leads to a name that is not UTF-8, which the database cannot keep.
-        return None
-    return Location(Kind.FILE, "", real).key

@@ -114,6 +114,7 @@ CREATE OR REPLACE VIEW chronolake.steady_clock AS FROM postgresql.chronolake.ste
 CREATE OR REPLACE VIEW chronolake.clock_jump AS FROM postgresql.chronolake.clock_jump;
 CREATE OR REPLACE VIEW chronolake.era AS FROM postgresql.chronolake.era;
 CREATE OR REPLACE VIEW chronolake.archived_era AS FROM postgresql.chronolake.archived_era;
+CREATE OR REPLACE VIEW chronolake.location AS FROM postgresql.chronolake.location;
 CREATE OR REPLACE VIEW chronolake.audit_markers AS FROM postgresql.chronolake.audit_markers;
 CREATE OR REPLACE VIEW chronolake.audit_pending AS FROM postgresql.chronolake.audit_pending;
 CREATE OR REPLACE VIEW chronolake.audit_streams AS FROM postgresql.chronolake.audit_streams;

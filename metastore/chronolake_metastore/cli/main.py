@@ -19,6 +19,7 @@ from chronolake_metastore.cli import (
     backing_up,
     claiming,
     encryption,
+    locating,
     proving,
     serving,
     tokens,
@@ -30,6 +31,7 @@ from chronolake_metastore.cli.options import (
     ReportAsJson,
     existing,
     of_settings,
+    of_source,
     source_of,
 )
 from chronolake_metastore.identification import token_keys
@@ -45,6 +47,7 @@ app = typer.Typer(
 )
 app.add_typer(archiving.app, name="archive")
 app.add_typer(auditing.app, name="audit")
+app.add_typer(locating.app, name="locations")
 app.add_typer(tokens.app, name="token")
 
 
@@ -74,7 +77,8 @@ def serve(settings: Settings) -> None:
     if source.embedded is not None if settings.migrate is None else settings.migrate:
         serving.migrate(source.dsn)
     key_file = token_keys.file_of(settings) if settings.access is Access.ON else None
-    serving.run(msgspec.structs.replace(settings, dsn=source.dsn, token_key_file=key_file), source.embedded)
+    given = of_source(settings, source)
+    serving.run(msgspec.structs.replace(given, token_key_file=key_file), source.embedded)
 
 
 @app.command()
@@ -171,7 +175,7 @@ def rebuild(
 
 
 @app.command()
-@of_settings("role", "storage_endpoints", log_level=LogLevel.WARNING)
+@of_settings("role", "storage_endpoints", "locations", log_level=LogLevel.WARNING)
 def claim(
     settings: Settings,
     *,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from chronolake_metastore import embedded, errors, telemetry
+from chronolake_metastore import embedded, errors, object_storage, telemetry
 from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.store.postgres import diagnosis
@@ -67,6 +67,8 @@ def of_settings(
             is_folder_given = _is_given(arguments.pop(_CONTEXT), "data_dir")
             _refuse_two_databases(values["dsn"], is_folder_given=is_folder_given)
             values["storage_endpoints"] = values.get("storage_endpoints") or ()
+            locations = values.get("locations") or ()
+            values["locations"] = [*map(object_storage.location_of, locations)] if locations else ()
             settings = Settings(**values | {"dsn": _refuse_empty(values["dsn"])})
             telemetry.configure(settings.log_format, settings.log_level)
             for warning in environment.warnings(os.environ, [setting.variable for setting in all_settings()]):
@@ -129,7 +131,15 @@ def existing(settings: Settings) -> Settings:
             f"there is no embedded database in {settings.data_dir}; name the data folder of the server with "
             "--data-dir, or its PostgreSQL with --dsn"
         )
-    return msgspec.structs.replace(settings, dsn=source_of(settings).dsn)
+    return of_source(settings, source_of(settings))
+
+
+def of_source(settings: Settings, source: SettingSource) -> Settings:
+    """``settings`` with the DSN of a source, and the default location beside an embedded PostgreSQL."""
+    places = settings.locations
+    if source.embedded is not None and not places:
+        places = [object_storage.location_of(str(settings.data_dir.expanduser() / "tables"))]
+    return msgspec.structs.replace(settings, dsn=source.dsn, locations=places)
 
 
 def source_of(settings: Settings) -> SettingSource:

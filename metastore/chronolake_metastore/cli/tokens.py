@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import getpass
 import os
 import secrets
 import sys
 import uuid
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -16,23 +13,16 @@ import msgspec
 import typer
 
 from chronolake_metastore import errors
-from chronolake_metastore.cli import serving
-from chronolake_metastore.cli.options import ReportAsJson, existing, of_settings
-from chronolake_metastore.commands import group
-from chronolake_metastore.commands.handler import Answer
+from chronolake_metastore.cli import owning, serving
+from chronolake_metastore.cli.options import ReportAsJson, of_settings
 from chronolake_metastore.domain import tokens
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.subjects import SERVER, actor_of
 from chronolake_metastore.domain.tokens import StoredToken
 from chronolake_metastore.identification import token_keys
 from chronolake_metastore.identification.token_keys import TokenKeys
-from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import LogLevel, Settings
 from chronolake_metastore.store import tokens as store
-from chronolake_metastore.store.postgres import diagnosis
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.store.postgres.transaction import Session
 from chronolake_model.times import to_datetime
 
 _DAY_SECONDS: Final = 86_400
@@ -99,7 +89,7 @@ def create(
         command = tokens.CreateToken(token_id, keys.first_id, _digest(keys, text), acts_for_others, lifetime)
         return await _execute(database, command, token_id), text
 
-    token, text = _run(settings, run)
+    token, text = owning.run(settings, "change tokens", run)
     if text is None:
         typer.echo(f"{name!r} is the name of token {token.token_id} already: rotate or revoke it", err=True)
     _show(token, text, to, as_json=as_json)
@@ -109,7 +99,7 @@ def create(
 @of_settings(log_level=LogLevel.WARNING)
 def list_(settings: Settings, *, as_json: ReportAsJson = False) -> None:
     """List the tokens, also those that were revoked or have expired."""
-    shown = [_shown(token) for token in _run(settings, store.listed)]
+    shown = [_shown(token) for token in owning.run(settings, "change tokens", store.listed)]
     if as_json:
         typer.echo(serving.as_json({"tokens": msgspec.to_builtins(shown)}))
         return
@@ -140,7 +130,7 @@ def rotate(
         command = tokens.RotateToken(token.token_id, keys.first_id, _digest(keys, text), keep_hours * 3_600)
         return await _execute(database, command, token.token_id), text
 
-    token, text = _run(settings, run)
+    token, text = owning.run(settings, "change tokens", run)
     _show(token, text, to, as_json=as_json)
 
 
@@ -156,43 +146,16 @@ def revoke(settings: Settings, *, name: Name, as_json: ReportAsJson = False) -> 
         token = await _named(database, name)
         return await _execute(database, tokens.RevokeToken(token.token_id), token.token_id)
 
-    token = _run(settings, run)
+    token = owning.run(settings, "change tokens", run)
     if as_json:
         _show(token, None, None, as_json=True)
     else:
         typer.echo(f"token {token.token_id} is revoked")
 
 
-def _run(settings: Settings, run: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
-    """Run against the database, as the login itself; raises ``ConfigurationError``."""
-    # The role of the servers may not make tokens; the login may, if it is the owner of the schema.
-    settings = existing(settings)
-    owner = msgspec.structs.replace(settings, role="none")
-
-    async def running() -> ResultT:
-        await readiness.check_at_start(settings)
-        await diagnosis.refuse_unless_owner(owner, "change tokens")
-        database = Database(owner)
-        try:
-            return await run(database)
-        finally:
-            await database.close()
-
-    return asyncio.run(running())
-
-
 async def _execute(database: Database, command: Command, token_id: str) -> StoredToken:
     """Execute a command; gives the token as it is then. Raises ``TimelineError``."""
-    ctx = Context(actor_of(SERVER, _user()), f"token-{uuid.uuid4()}", subject=SERVER)
-    session = Session(database)
-    try:
-        [result] = (await group.run(session, [group.request_of(ctx, command)], drift_max_us=0)).results
-    finally:
-        await session.close()
-    if isinstance(result, errors.InvalidRequest):
-        raise errors.ConfigurationError(result.detail) from result
-    if not isinstance(result, Answer):
-        raise result
+    await owning.execute(database, command, "token")
     token = await store.get(database, token_id)
     assert token is not None
     return token
@@ -267,10 +230,3 @@ def _shown(token: StoredToken) -> ShownToken:
 
 def _utc(time: Any) -> str:
     return to_datetime(time).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid-{os.getuid()}"

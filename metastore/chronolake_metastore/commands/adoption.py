@@ -63,9 +63,14 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
     @override
     def decide(self, state: State, command: AdoptTable, evidence: NewTable, origin: Origin) -> AnyResult:
         definition = command.definition
-        namespace = state.namespaces.get(split_table_name(definition.name)[0])
-        existing = state.tables.get(definition.name)
-        created = tables.create(namespace, existing, command.creation, evidence.neighbours)
+        name, _ = split_table_name(definition.name)
+        created = tables.create(
+            state.namespaces.get(name),
+            state.tables.get(definition.name),
+            command.creation,
+            state.allowed_locations(name),
+            evidence.neighbours,
+        )
         # All is checked before the first event is appended.
         steps, adopted = adoption.history(command, created, evidence.former, origin.now)
         adoption.refuse_published_time(command, evidence.published_time)

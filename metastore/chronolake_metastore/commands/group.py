@@ -139,7 +139,7 @@ async def _run_once(
 ) -> GroupResult:
     async with session.begin() as tx:
         ahead = await _look_ahead(tx, tasks)
-        state, now, known, border = await _load_state(tx, tasks)
+        state, now, known, border = await _load_state(tx, tasks, session.database.default_locations)
         request_ids = [task.request.ctx.request_id for task in tasks]
         of_archive, unread = keys.find(border, [key for key in request_ids if key not in known])
         if of_archive:
@@ -224,7 +224,7 @@ def _catalog(names: Names) -> list[UUID]:
 
 
 async def _load_state(
-    tx: Transaction, tasks: Sequence[Task]
+    tx: Transaction, tasks: Sequence[Task], default_locations: Sequence[str]
 ) -> tuple[State, Now, dict[str, outcomes.StoredOutcome], LogBorder | None]:
     """Lock and read what the commands name, in one round trip, or two where something is missing."""
     names = [task.names for task in tasks]
@@ -237,7 +237,13 @@ async def _load_state(
     renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
     elsewhere = _elsewhere(tasks, tables)
     present_names = await tx.fetch_one(catalog.find_present_names(elsewhere)) if elsewhere else {}
-    loaded = Loaded(**fields, renamed=renamed, present_names=present_names, wall_offset=now.result.wall_offset)
+    loaded = Loaded(
+        **fields,
+        default_locations=default_locations,
+        renamed=renamed,
+        present_names=present_names,
+        wall_offset=now.result.wall_offset,
+    )
     return projections.state_of(loaded), now.result, known.result, border.result
 
 

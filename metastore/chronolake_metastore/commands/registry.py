@@ -29,6 +29,7 @@ from chronolake_metastore.commands.instants import (
     ReturnToRequestedHandler,
     TakeInflightHandler,
 )
+from chronolake_metastore.commands.locations import AllowLocationHandler, RevokeLocationHandler
 from chronolake_metastore.commands.namespaces import CreateNamespaceHandler, DropNamespaceHandler
 from chronolake_metastore.commands.publication import RecordHudiFilesHandler
 from chronolake_metastore.commands.rollbacks import RollbackInstantHandler
@@ -88,5 +89,7 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     CreateTokenHandler(),
     RotateTokenHandler(),
     RevokeTokenHandler(),
+    AllowLocationHandler(),
+    RevokeLocationHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}

@@ -6,8 +6,9 @@ from typing_extensions import override
 
 from chronolake_metastore.commands.handler import Handler, Names, instant_result
 from chronolake_metastore.domain import lists, rollbacks, streams
-from chronolake_metastore.domain.events import Origin, PlannedWork
+from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.state import State

@@ -13,7 +13,7 @@ from typing_extensions import override
 from chronolake_metastore import errors
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.commands.rollbacks import plan_of, roll_back
-from chronolake_metastore.domain import rollbacks, schemas, tables
+from chronolake_metastore.domain import locations, rollbacks, schemas, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour, PublishedTime
 from chronolake_metastore.domain.events import BasePathTakenOver, Now, Origin, TableCreated
 from chronolake_metastore.domain.logs import CATALOG_ID, Clock
@@ -86,8 +86,14 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
     @override
     def decide(self, state: State, command: CreateTable, evidence: NewTable, origin: Origin) -> AnyResult:
         definition = command.definition
-        namespace = state.namespaces.get(split_table_name(definition.name)[0])
-        payload = tables.create(namespace, state.tables.get(definition.name), command, evidence.neighbours)
+        name, _ = split_table_name(definition.name)
+        payload = tables.create(
+            state.namespaces.get(name),
+            state.tables.get(definition.name),
+            command,
+            state.allowed_locations(name),
+            evidence.neighbours,
+        )
         table_id = id_of_new_table(origin)
         last = take_over(state, table_id, payload, evidence, origin)
         start = Micros(last - last % definition.tick.micros)
@@ -126,11 +132,15 @@ def take_over(
 
 
 class Alteration(msgspec.Struct, frozen=True):
-    """Facts for a change of a table: its first ``pending`` instants, and former tables of its new name."""
+    """Facts for a change of a table: its first ``pending`` instants, and former tables of its new name.
+
+    ``key`` is that of its base path.
+    """
 
     metastore_id: UUID = _NO_METASTORE
     pending: Sequence[Micros] = ()
     former: FormerHolders = FormerHolders()
+    key: str | None = None
 
 
 class AlterTableHandler(Handler[AlterTable, Alteration]):
@@ -146,7 +156,7 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
     def names(self, command: AlterTable) -> Names:
         new_name = command.new_name
         if new_name is None:
-            return Names(tables=[command.name])
+            return Names(tables=[command.name], namespaces=[split_table_name(command.name)[0]])
         return Names(tables=[command.name, new_name], catalog=True, namespaces=[split_table_name(new_name)[0]])
 
     @override
@@ -163,14 +173,20 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
     def _load(self, table: Table, new_name: str) -> Loading[Alteration]:
         metastore, pending = identity.find(), catalog.find_pending(table.table_id)
         former = catalog.find_former_holders(new_name, table.table_id)
-        yield [metastore, pending, former]
-        return Alteration(metastore.result.metastore_id, pending.result, former.result)
+        key = base_paths.find_key(table.table_id)
+        yield [metastore, pending, former, key]
+        return Alteration(metastore.result.metastore_id, pending.result, former.result, key.result)
 
     @override
     def decide(self, state: State, command: AlterTable, evidence: Alteration, origin: Origin) -> AnyResult:
         table = state.table(command.name)
         payload = tables.alter(table, command, evidence.pending)
         if payload is not None:
+            namespace = tables.namespace_to_check(table, payload)
+            if namespace is not None:
+                base_path = table.definition.base_path
+                address = locations.address_of(base_path, evidence.key)
+                state.allowed_locations(namespace).refuse_outside(base_path, address)
             if payload.new_name is not None:
                 self._take_name(state, table, payload.new_name, evidence.former)
             state.append(table.table_id, origin, payload)

@@ -24,12 +24,11 @@ from chronolake_metastore.domain.events import (
     InstantRequested,
     Now,
     Payload,
-    PlannedWork,
     TableAdopted,
     TableCreated,
 )
 from chronolake_metastore.domain.instants import lease_end
-from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries
+from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries, PlannedWork
 from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.tables import CreateTable, FormerHolders, Table, evolve_created
 from chronolake_model.files import FileGroupName, WriteStat

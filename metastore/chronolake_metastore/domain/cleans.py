@@ -11,8 +11,9 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import lists
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.commands import Command
-from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Now, PlannedWork
+from chronolake_metastore.domain.events import InstantInflight, InstantRequested, LeaseRenewed, Now
 from chronolake_metastore.domain.instants import Instant, lease_end, refuse_while_leased
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.rollbacks import request_completed_at_once
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import service_properties

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.domain.lists import EMPTY, Sealed
+from chronolake_metastore.domain.lists import EMPTY, PlannedWork, Sealed
 from chronolake_model import decoding
 from chronolake_model.columns import SchemaField
 from chronolake_model.files import FileGroupName
@@ -33,6 +33,20 @@ class NamespaceCreated(Payload, frozen=True, kw_only=True):
 
 class NamespaceDropped(Payload, frozen=True, kw_only=True):
     name: str
+
+
+class LocationAllowed(Payload, frozen=True, kw_only=True):
+    """Tables of a namespace may have base paths in ``location``, which is in its normal form."""
+
+    namespace: str
+    location: str
+
+
+class LocationRevoked(Payload, frozen=True, kw_only=True):
+    """Tables of a namespace may not have base paths in ``location`` any more."""
+
+    namespace: str
+    location: str
 
 
 class EraArchived(Payload, frozen=True, kw_only=True):
@@ -139,30 +153,6 @@ class BasePathTakenOver(Payload, frozen=True, kw_only=True):
 
     by: UUID
     name: str
-
-
-class PlannedWork(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Work that an instant plans. The entries of its lists are rows beside the event (lists.py).
-
-    ``instants`` are the instants that a restore rolls back, in that order. ``files_to_delete`` are the files
-    that the executor of a rollback or a clean has to delete, relative to the table's base path. A rollback with
-    ``by_markers`` deletes the files of the markers of its target instead. With ``direct_markers``, the markers
-    of the instant, or of the target, are in storage. A clean that the server planned has ``cleaned_before``:
-    from its request on, this is the first completion time that the table is served as of, unless another clean
-    has a later one. ``earliest_commit_to_retain`` is of a clean, and its requested time is never before that of
-    an earlier clean. A clean that has nothing to delete has only this. A clustering with ``buckets`` resizes
-    the table to this number of buckets.
-    """
-
-    file_groups: Sealed[FileGroupName] = EMPTY
-    details: dict[str, str] = {}
-    instants: Sealed[Micros] = EMPTY
-    files_to_delete: Sealed[str] = EMPTY
-    by_markers: bool = False
-    direct_markers: bool = False
-    cleaned_before: Micros | None = None
-    buckets: int | None = None
-    earliest_commit_to_retain: Micros | None = None
 
 
 class InstantRequested(Payload, frozen=True, kw_only=True, omit_defaults=True):

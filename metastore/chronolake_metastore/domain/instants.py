@@ -24,10 +24,10 @@ from chronolake_metastore.domain.events import (
     InstantReturnedToRequested,
     InstantRolledBack,
     LeaseRenewed,
-    PlannedWork,
     SavepointReleased,
     WriteStatsStaged,
 )
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.plans import LeftOut, NewPlan
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.files import FileGroupName, WriteStat

@@ -133,3 +133,27 @@ class Digest:
         whole = self._hash.copy()
         whole.update(b"]")
         return whole.hexdigest()
+
+
+class PlannedWork(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Work that an instant plans. The entries of its lists are rows beside the event.
+
+    ``instants`` are the instants that a restore rolls back, in that order. ``files_to_delete`` are the files
+    that the executor of a rollback or a clean has to delete, relative to the table's base path. A rollback with
+    ``by_markers`` deletes the files of the markers of its target instead. With ``direct_markers``, the markers
+    of the instant, or of the target, are in storage. A clean that the server planned has ``cleaned_before``:
+    from its request on, this is the first completion time that the table is served as of, unless another clean
+    has a later one. ``earliest_commit_to_retain`` is of a clean, and its requested time is never before that of
+    an earlier clean. A clean that has nothing to delete has only this. A clustering with ``buckets`` resizes
+    the table to this number of buckets.
+    """
+
+    file_groups: Sealed[FileGroupName] = EMPTY
+    details: dict[str, str] = {}
+    instants: Sealed[Micros] = EMPTY
+    files_to_delete: Sealed[str] = EMPTY
+    by_markers: bool = False
+    direct_markers: bool = False
+    cleaned_before: Micros | None = None
+    buckets: int | None = None
+    earliest_commit_to_retain: Micros | None = None

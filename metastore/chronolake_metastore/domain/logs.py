@@ -25,10 +25,9 @@ from chronolake_metastore.domain.events import (
     InstantRequested,
     Origin,
     Payload,
-    PlannedWork,
     StoredEvent,
 )
-from chronolake_metastore.domain.lists import ListName, Sealed
+from chronolake_metastore.domain.lists import ListName, PlannedWork, Sealed
 from chronolake_metastore.domain.results import AnyRecorded
 from chronolake_model.times import Micros, Tick
 

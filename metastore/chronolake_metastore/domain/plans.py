@@ -26,8 +26,9 @@ from chronolake_metastore.domain.conflicts import (
     GroupChange,
     LostConflict,
 )
-from chronolake_metastore.domain.events import Event, ImpossibleEvent, PlannedWork
+from chronolake_metastore.domain.events import Event, ImpossibleEvent
 from chronolake_metastore.domain.files import FileGroup, Touched
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.tables import FormerBuckets, Table
 from chronolake_model.columns import BucketIndex
 from chronolake_model.file_names import bucket_file_id, bucket_of, generation_of

@@ -18,10 +18,10 @@ from chronolake_metastore.domain.events import (
     InstantCompleted,
     InstantRequested,
     InstantRolledBack,
-    PlannedWork,
     StreamClosed,
 )
 from chronolake_metastore.domain.instants import Instant, illegal
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.rollbacks import RollbackInstant, empty_completion, request_completed_at_once
 from chronolake_metastore.domain.savepoints import completion_of, is_write, pins
 from chronolake_metastore.domain.streams import Stream

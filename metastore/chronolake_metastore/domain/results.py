@@ -215,6 +215,13 @@ class TokenResult(Result, frozen=True, kw_only=True):
     version: int | None
 
 
+class LocationResult(Result, frozen=True, kw_only=True):
+    """A location that was allowed or revoked; not ``is_changed`` if it was before."""
+
+    location: str
+    is_changed: bool
+
+
 class Refused(Recorded, frozen=True, kw_only=True):
     """A refusal with all of its context. ``place`` is that of the request (``Context.place``)."""
 
@@ -246,6 +253,7 @@ AnyResult: TypeAlias = (
     | TaskResult
     | EraResult
     | TokenResult
+    | LocationResult
 )
 AnyRecorded: TypeAlias = AnyResult | Refused
 

@@ -16,7 +16,6 @@ from chronolake_metastore.domain.events import (
     InstantRequested,
     InstantRolledBack,
     LeaseRenewed,
-    PlannedWork,
 )
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import (
@@ -28,6 +27,7 @@ from chronolake_metastore.domain.instants import (
     refuse_unless,
     refuse_while_leased,
 )
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.tables import Table
 from chronolake_model.marker_names import file_at, is_file_of
 from chronolake_model.times import Micros, format_time

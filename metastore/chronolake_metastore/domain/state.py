@@ -17,7 +17,16 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import concurrency, conflicts, events, files, lists, logs, reported_files
+from chronolake_metastore.domain import (
+    concurrency,
+    conflicts,
+    events,
+    files,
+    lists,
+    locations,
+    logs,
+    reported_files,
+)
 from chronolake_metastore.domain.changes import (
     InstantKey,
     ListKey,
@@ -30,6 +39,7 @@ from chronolake_metastore.domain.events import ImpossibleEvent
 from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.instants import Instant, Marks
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries, ListName
+from chronolake_metastore.domain.locations import AllowedLocations
 from chronolake_metastore.domain.logs import CATALOG_ID, START, ChainHead, Clock
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.reported_files import BufferedFile
@@ -47,14 +57,17 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 
     ``renamed`` maps a name without a table, or without an instant that is named, to the present name of the
     table that had it last. ``answer_heads`` are the heads of the chains of answers; a chain that is not there
-    has no outcome yet. ``table_counts`` says how many tables a namespace has. ``marks`` are of instants that
-    may end. ``wall_offset`` is how far the wall clock is ahead of the steady clock.
+    has no outcome yet. ``table_counts`` says how many tables a namespace has. ``locations`` are those of the
+    namespaces that have a list of their own, ``default_locations`` those of the others. ``marks`` are of
+    instants that may end. ``wall_offset`` is how far the wall clock is ahead of the steady clock.
     """
 
     clocks: Mapping[UUID, Clock] = {}
     answer_heads: Mapping[UUID, ChainHead] = {}
     namespaces: Mapping[str, Namespace] = {}
     table_counts: Mapping[str, int] = {}
+    locations: Mapping[str, Sequence[str]] = {}
+    default_locations: Sequence[str] = ()
     tables: Mapping[str, Table] = {}
     renamed: Mapping[str, str] = {}
     present_names: Mapping[UUID, str] = {}
@@ -125,10 +138,12 @@ class State:
         self.marks = loaded.marks
         self.renamed = loaded.renamed
         self.present_names = loaded.present_names
+        self.default_locations = loaded.default_locations
         self.clocks = dict(loaded.clocks)
         self.answer_heads = dict(loaded.answer_heads)
         self.namespaces = dict(loaded.namespaces)
         self.table_counts = dict(loaded.table_counts)
+        self.locations = dict(loaded.locations)
         self.tables = dict(loaded.tables)
         self.instants = dict(loaded.instants)
         self.streams = dict(loaded.streams)
@@ -145,6 +160,10 @@ class State:
         if table is None:
             raise errors.TableNotFound(name, self.renamed.get(name))
         return table
+
+    def allowed_locations(self, namespace: str) -> AllowedLocations:
+        """Where the tables of a namespace may have their base paths."""
+        return locations.effective(namespace, self.locations.get(namespace), self.default_locations)
 
     def refuse_other(self, name: str, table_id: UUID) -> None:
         """Raise ``TableNotFound`` unless ``name`` is that of the table with this id."""

@@ -10,13 +10,14 @@ from msgspec import UNSET, UnsetType
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain import base_paths, definitions, properties, publication
+from chronolake_metastore.domain import base_paths, definitions, locations, properties, publication
 from chronolake_metastore.domain.base_paths import Neighbour
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableAdopted, TableAltered, TableCreated, TableDropped
+from chronolake_metastore.domain.locations import AllowedLocations
 from chronolake_metastore.domain.namespaces import Namespace
-from chronolake_model import base_paths as keys, nested_fields
+from chronolake_model import base_paths as keys, nested_fields, storage
 from chronolake_model.columns import (
     PROPERTIES_BYTES_MAX,
     PROPERTIES_MAX,
@@ -196,12 +197,13 @@ def create(
     namespace: Namespace | None,
     existing: Table | None,
     command: CreateTable,
+    allowed: AllowedLocations,
     neighbours: Sequence[Neighbour] = (),
 ) -> TableCreated:
     """Create a table, whose base path overlaps with those of ``neighbours``.
 
-    Raises ``InvalidTable``, ``TableExists``, ``BasePathTaken``, or ``NamespaceNotFound`` when nothing else is
-    wrong.
+    Raises ``InvalidTable``, ``TableExists``, ``LocationNotAllowed``, ``BasePathTaken``, or
+    ``NamespaceNotFound`` when nothing else is wrong.
     """
     definition = command.definition
     definitions.check(definition)
@@ -212,6 +214,8 @@ def create(
             f"the table {definition.name!r} exists already; use it, drop it, or choose another name",
             table=definition.name,
         )
+    # Before its neighbours: of the tables elsewhere a caller learns nothing.
+    allowed.refuse_outside(definition.base_path, locations.address_of(definition.base_path, key))
     base_paths.refuse_taken(definition, neighbours)
     if namespace is None:
         raise errors.NamespaceNotFound(split_table_name(definition.name)[0])
@@ -261,6 +265,17 @@ def alter(table: Table, command: AlterTable, pending: Sequence[Micros]) -> Table
     if held and pending:
         raise _held(table, pending, f"{', '.join(held)} cannot change, for pending instants have files there")
     return payload
+
+
+def namespace_to_check(table: Table, change: TableAltered) -> str | None:
+    """The namespace in whose locations the base path must be; None for a change that does not concern it.
+
+    Storage options say in which storage a base path is.
+    """
+    before, after = (split_table_name(name)[0] for name in (table.name, change.new_name or table.name))
+    if before != after or any(name.startswith(storage.PREFIX) for name in [*change.set, *change.unset]):
+        return after
+    return None
 
 
 def _check_change(table: Table, command: AlterTable) -> None:

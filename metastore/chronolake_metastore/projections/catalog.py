@@ -1,4 +1,4 @@
-"""Namespaces, and tables with their schemas and base paths."""
+"""Namespaces with their locations, and tables with their schemas and base paths."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ from uuid import UUID
 
 from typing_extensions import override
 
-from chronolake_metastore.domain import base_paths, events, namespaces, plans, schemas, tables
+from chronolake_metastore.domain import base_paths, events, locations, namespaces, plans, schemas, tables
 from chronolake_metastore.domain.base_paths import BasePath
 from chronolake_metastore.domain.changes import SchemaOfTable
 from chronolake_metastore.domain.events import Event, ImpossibleEvent, InstantCompleted, InstantRequested
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.projections.projection import Entries, Followed, Named, Projection, Rows
-from chronolake_metastore.store import base_paths as stored_base_paths, catalog, schemas as stored_schemas
+from chronolake_metastore.store import (
+    base_paths as stored_base_paths,
+    catalog,
+    locations as stored_locations,
+    schemas as stored_schemas,
+)
+from chronolake_metastore.store.locations import StoredLocation
 from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
@@ -66,6 +72,44 @@ class Namespaces(Projection):
             yield catalog.delete_namespaces(self.dropped)
         if self.created:
             yield catalog.save_namespaces([self.state.namespaces[name] for name in self.created])
+
+
+class Locations(Projection):
+    """The locations that were allowed to namespaces, revoked ones too: a list without any allows nothing."""
+
+    tables = ("location",)
+    named = ("namespaces",)
+    followed: ClassVar[Followed] = {events.LocationAllowed: None, events.LocationRevoked: None}
+
+    def __init__(self, state: State) -> None:
+        super().__init__(state)
+        self.changed: dict[tuple[str, str], StoredLocation] = {}
+
+    @override
+    @classmethod
+    def load(cls, named: Named) -> Rows:
+        query = stored_locations.find(named.namespaces)
+        yield [query]
+        return {"locations": query.result}
+
+    @override
+    def evolve(self, event: Event) -> None:
+        payload, own = event.payload, self.state.locations
+        match payload:
+            case events.LocationAllowed():
+                own[payload.namespace] = locations.evolve_allowed(own.get(payload.namespace), payload)
+            case events.LocationRevoked():
+                own[payload.namespace] = locations.evolve_revoked(own.get(payload.namespace), payload)
+            case other:
+                raise TypeError(other)
+        is_allowed = isinstance(payload, events.LocationAllowed)
+        stored = StoredLocation(payload.namespace, payload.location, is_allowed, event.version)
+        self.changed[payload.namespace, payload.location] = stored
+
+    @override
+    def write(self, entries: Entries) -> Iterator[Statement]:
+        if self.changed:
+            yield stored_locations.save(list(self.changed.values()))
 
 
 def _changes_table(payload: InstantCompleted) -> object:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from chronolake_metastore.domain.changes import ListKey
 from chronolake_metastore.domain.events import PAYLOADS
 from chronolake_metastore.domain.state import Loaded, Routes, State
-from chronolake_metastore.projections.catalog import Namespaces, Tables
+from chronolake_metastore.projections.catalog import Locations, Namespaces, Tables
 from chronolake_metastore.projections.eras import ArchivedEras
 from chronolake_metastore.projections.file_groups import FileGroups
 from chronolake_metastore.projections.instants import Instants
@@ -23,6 +23,7 @@ PROJECTIONS: Final[tuple[type[Projection], ...]] = (
     Clocks,
     AnswerChains,
     Namespaces,
+    Locations,
     ArchivedEras,
     Tables,
     Instants,

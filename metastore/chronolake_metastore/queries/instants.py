@@ -9,8 +9,8 @@ import msgspec
 
 from chronolake_metastore.domain import instants
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.events import PlannedWork
 from chronolake_metastore.domain.instants import TableInstant, format_if
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, paging, tables, timeline_pages

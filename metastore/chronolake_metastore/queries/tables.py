@@ -11,7 +11,7 @@ from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.queries import cleans, cursors, paging
 from chronolake_metastore.queries.timeline import Answers, Timeline
-from chronolake_metastore.store import base_paths, catalog, clocks, identity
+from chronolake_metastore.store import base_paths, catalog, clocks, identity, locations
 from chronolake_metastore.store.postgres import transaction
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_model import tables as wire
@@ -100,11 +100,13 @@ async def check_new(ctx: Context, database: Database, command: tables.CreateTabl
     """Raise the error that creating the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command)
     name = command.definition.name
+    of_namespace, _ = split_table_name(name)
     async with database.reading() as connection:
-        namespace = await catalog.get_namespace(connection, split_table_name(name)[0])
+        namespace = await catalog.get_namespace(connection, of_namespace)
+        allowed = await locations.allowed(database, connection, of_namespace)
         existing = await catalog.get_table(connection, name)
         neighbours = await transaction.read(connection, base_paths.find_neighbours(key, NEIGHBOURS_MAX + 1))
-    tables.create(namespace, existing, command, neighbours)
+    tables.create(namespace, existing, command, allowed, neighbours)
 
 
 async def page(
@@ -179,8 +181,10 @@ async def check_adoption(ctx: Context, database: Database, command: adoption.Ado
     """Raise the error that adopting the table would raise now. Nothing is created or reserved."""
     key = tables.base_path_key(command.creation)
     name = command.definition.name
+    of_namespace, _ = split_table_name(name)
     async with database.reading() as connection:
-        namespace = await catalog.get_namespace(connection, split_table_name(name)[0])
+        namespace = await catalog.get_namespace(connection, of_namespace)
+        allowed = await locations.allowed(database, connection, of_namespace)
         existing = await catalog.get_table(connection, name)
         former = await transaction.read(connection, catalog.find_former_holders(name))
         neighbours = await transaction.read(connection, base_paths.find_neighbours(key, NEIGHBOURS_MAX + 1))
@@ -189,7 +193,7 @@ async def check_adoption(ctx: Context, database: Database, command: adoption.Ado
         published_time = await transaction.read(connection, base_paths.find_published_time(dropped, pending))
         now = await clocks.now(connection)
         metastore = await identity.get(connection)
-    created = tables.create(namespace, existing, command.creation, neighbours)
+    created = tables.create(namespace, existing, command.creation, allowed, neighbours)
     adoption.history(command, created, former, now)
     adoption.refuse_published_time(command, published_time)
     return AdoptionCheck(str(metastore.metastore_id), [str(table_id) for table_id in created.took_over])

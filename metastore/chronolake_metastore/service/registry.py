@@ -22,6 +22,7 @@ from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.eras import RecordArchivedEra
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
+from chronolake_metastore.domain.locations import AllowLocation, RevokeLocation
 from chronolake_metastore.domain.publication import RecordHudiFiles
 from chronolake_metastore.domain.restores import RestoreTable
 from chronolake_metastore.domain.rollbacks import RollbackInstant
@@ -116,6 +117,9 @@ COMMANDS: Final[Mapping[type[Command], Right]] = {
     CreateToken: Right.ADMINISTER,
     RotateToken: Right.ADMINISTER,
     RevokeToken: Right.ADMINISTER,
+    # Only the commands chronolake-metastore locations allow and revoke run these.
+    AllowLocation: Right.ADMINISTER,
+    RevokeLocation: Right.ADMINISTER,
 }
 
 

@@ -17,6 +17,7 @@ _FIND_NEIGHBOURS: Final = statements.load("base_paths/find_overlapping_tables")
 _SAVE: Final = statements.load("base_paths/save")
 _TAKE: Final = statements.load("base_paths/take_over")
 _PUBLISHED_TIMES: Final = statements.load("base_paths/find_published_times")
+_KEY: Final = "SELECT key FROM base_path WHERE table_id = %(table_id)s"
 _DROPPED: Final = statements.load("tables/dropped")
 _TOOK_OVER: Final = statements.load("base_paths/find_taken_over")
 
@@ -25,6 +26,11 @@ def find_neighbours(key: str, limit: int) -> Query[list[Neighbour]]:
     """Tables whose folders overlap with that of ``key``, live ones first."""
     parameters = {"key": key, "limit": limit}
     return Query(_FIND_NEIGHBOURS, parameters, lambda rows: [Neighbour(*row) for row in rows])
+
+
+def find_key(table_id: UUID) -> Query[str | None]:
+    """The key of a table's base path, with the links of a local one resolved."""
+    return Query(_KEY, {"table_id": table_id}, lambda rows: next((key for (key,) in rows), None))
 
 
 def find_published_time(

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.events import PlannedWork
+from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_model import decoding

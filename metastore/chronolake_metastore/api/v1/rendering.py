@@ -198,4 +198,5 @@ DOCUMENTS: Final[Mapping[type[AnyResult], Callable[[Any], msgspec.Struct | None]
     results.TaskResult: _task,
     results.EraResult: _nothing,
     results.TokenResult: _nothing,
+    results.LocationResult: _nothing,
 }

@@ -21,6 +21,7 @@ from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.outages import Outages
 from chronolake_metastore.store.postgres.sessions import SessionSettings, session_settings
 from chronolake_metastore.store.postgres.stream_slots import StreamSlots
+from chronolake_model import base_paths
 
 READING_IDLE_TIMEOUT_MS = 60_000
 """How long a transaction that reads may be idle. It holds a snapshot and nothing that others wait for.
@@ -142,6 +143,8 @@ class Database:
         self._open_archive = open_archive
         self.page_bytes_max = settings.page_bytes_max
         """Where pages of lists end, unless their limit of entries comes first."""
+        self.default_locations = [base_paths.parse(location).address for location in settings.locations]
+        """The locations of namespaces that have no list of their own."""
         self._outages = Outages()
         self._writing = session_settings(settings)
         self._looking_up = session_settings(settings, parameters=_LOOKING_UP)

@@ -51,8 +51,10 @@ CREATE TRIGGER event_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON chronola
 -- ALWAYS: session_replication_role = replica does not switch it off.
 ALTER TABLE chronolake.event ENABLE ALWAYS TRIGGER event_append_only;
 
--- A server that could record the first of these events would let the owner drop what no archive has, and by the others it
--- could make tokens for itself. Other events cost one comparison.
+-- A server that could record the first of these events would let the owner drop what no archive has. By the others it
+-- could make tokens for itself, or use its credentials wherever a client says. Other events cost one comparison.
 CREATE TRIGGER event_of_owner BEFORE INSERT ON chronolake.event
-    FOR EACH ROW WHEN (NEW.type IN ('EraArchived', 'TokenCreated', 'TokenRotated', 'TokenRevoked')) EXECUTE FUNCTION chronolake.refuse_unless_owner();
+    FOR EACH ROW
+    WHEN (NEW.type IN ('EraArchived', 'TokenCreated', 'TokenRotated', 'TokenRevoked', 'LocationAllowed', 'LocationRevoked'))
+    EXECUTE FUNCTION chronolake.refuse_unless_owner();
 ALTER TABLE chronolake.event ENABLE ALWAYS TRIGGER event_of_owner;

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0059"
+revision = "0060"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -54,6 +54,7 @@ OBJECTS = (
     "functions/drop_answers",
     "functions/thin_eras",
     "tables/namespace",
+    "tables/location",
     "tables/lake_table",
     "tables/base_path",
     "tables/schema_version",

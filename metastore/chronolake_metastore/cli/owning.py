@@ -1,0 +1,74 @@
+"""Commands that only the login that owns the schema may execute, such as those of tokens and locations."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_metastore.cli.options import existing
+from chronolake_metastore.commands import group
+from chronolake_metastore.commands.handler import Answer
+from chronolake_metastore.domain.commands import Command
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.results import AnyResult
+from chronolake_metastore.domain.subjects import SERVER, actor_of
+from chronolake_metastore.queries import readiness
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres import diagnosis
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.transaction import Session
+
+ResultT = TypeVar("ResultT")
+
+
+def run(settings: Settings, action: str, run: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
+    """Run against the database, as the login itself; ``action`` is what only the owner may do.
+
+    Raises ``ConfigurationError``.
+    """
+    # PostgreSQL refuses the events to the role of the servers.
+    settings = existing(settings)
+    owner = msgspec.structs.replace(settings, role="none")
+
+    async def running() -> ResultT:
+        await readiness.check_at_start(settings)
+        await diagnosis.refuse_unless_owner(owner, action)
+        database = Database(owner)
+        try:
+            return await run(database)
+        finally:
+            await database.close()
+
+    return asyncio.run(running())
+
+
+async def execute(database: Database, command: Command, kind: str) -> AnyResult:
+    """Execute a command, whose request id begins with ``kind``.
+
+    Raises ``ConfigurationError`` for an invalid one, and other ``TimelineError``.
+    """
+    ctx = Context(actor_of(SERVER, _user()), f"{kind}-{uuid.uuid4()}", subject=SERVER)
+    session = Session(database)
+    try:
+        [result] = (await group.run(session, [group.request_of(ctx, command)], drift_max_us=0)).results
+    finally:
+        await session.close()
+    if isinstance(result, errors.InvalidRequest):
+        raise errors.ConfigurationError(result.detail) from result
+    if not isinstance(result, Answer):
+        raise result
+    return result.result
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
