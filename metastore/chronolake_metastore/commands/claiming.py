@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -13,9 +13,10 @@ import msgspec
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store import base_paths, identity, instants, recorded_events
+from chronolake_metastore.store import base_paths, identity, instants, locations, recorded_events
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.names import split_table_name
 from chronolake_model.storage import options_of
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Claim, Owner, Renewal
@@ -95,7 +96,9 @@ async def claim(
                     force=force,
                     dry_run=dry_run,
                 )
-                claimed = await asyncio.to_thread(_claim, place, settings.storage_endpoints, renew)
+                claimed = await asyncio.to_thread(
+                    _claim, place, await _opener(database, settings, place), renew
+                )
                 tell(await _with_history(database, place, claimed))
     finally:
         await database.close()
@@ -121,7 +124,7 @@ async def _is_behind(database: Database, settings: Settings, places: Iterable[Pl
     async with database.reading() as connection:
         present = await identity.get(connection)
     for place in places:
-        claim = await asyncio.to_thread(_find_claim, place, settings.storage_endpoints)
+        claim = await asyncio.to_thread(_find_claim, await _opener(database, settings, place))
         if await recorded_events.is_behind(database, place.table_id, claim, present.metastore_id):
             return True
     return False
@@ -167,24 +170,32 @@ async def _with_history(database: Database, place: Place, claimed: Claimed) -> C
     return msgspec.structs.replace(claimed, was_never_written=not has_instants)
 
 
-def _open(place: Place, storage_endpoints: Collection[str]) -> Files:
-    options = options_of(place.properties)
-    object_storage.refuse_endpoint(options, storage_endpoints)
-    files = opening.open_files(place.base_path, options)
-    files.check()
-    return files
+async def _opener(database: Database, settings: Settings, place: Place) -> Callable[[], Files]:
+    """The function that opens a table's storage if its namespace may have tables there."""
+    async with database.reading() as connection:
+        allowed = await locations.allowed(database, connection, split_table_name(place.table)[0])
+
+    def opened() -> Files:
+        locations.refuse_outside(allowed, place.base_path)
+        options = options_of(place.properties)
+        object_storage.refuse_endpoint(options, settings.storage_endpoints)
+        files = opening.open_files(place.base_path, options)
+        files.check()
+        return files
+
+    return opened
 
 
-def _find_claim(place: Place, storage_endpoints: Collection[str]) -> Claim | None:
+def _find_claim(opened: Callable[[], Files]) -> Claim | None:
     try:
-        return claims.find(_open(place, storage_endpoints))
+        return claims.find(opened())
     except _FAILURES:
         return None
 
 
-def _claim(place: Place, storage_endpoints: Collection[str], renew: Callable[[Files], Renewal]) -> Claimed:
+def _claim(place: Place, opened: Callable[[], Files], renew: Callable[[Files], Renewal]) -> Claimed:
     try:
-        renewal = renew(_open(place, storage_endpoints))
+        renewal = renew(opened())
     except _FAILURES as exc:
         is_missing = isinstance(exc, BasePathMissing)
         return Claimed(place.table, place.base_path, None, str(exc), is_missing=is_missing)

@@ -103,7 +103,7 @@ class _Known(msgspec.Struct):
     ``loaded`` is the table at ``version`` of its log, whose facts are ``found``; unless it is complete, older
     snapshots are missing. ``requested`` is when a client loaded it last (monotonic), ``waiting`` the requests
     that wait for ``building``, which makes the newest snapshot. ``size_bytes`` is about the memory of all this.
-    The storage has had ``failures`` in a row, the last one with the message ``failure``, and is not used before
+    The storage has had ``failures`` in a row, the last one of them ``failure``, and is not used before
     ``paused_until`` (monotonic).
     ``unneeded`` are the files that the last look of the expiry found unneeded; ``expired`` are the version, and
     the location of the metadata, that it looked at.
@@ -115,7 +115,7 @@ class _Known(msgspec.Struct):
     lock: asyncio.Lock
     requested: float
     failures: int = 0
-    failure: str = ""
+    failure: errors.ConfigurationError | None = None
     paused_until: float = 0.0
     waiting: int = 0
     building: asyncio.Task[None] | None = None
@@ -123,7 +123,7 @@ class _Known(msgspec.Struct):
     unneeded: frozenset[str] = frozenset()
     expired: tuple[int, str] | None = None
     folder: MetadataFolder | None = None
-    place: tuple[str, dict[str, str]] | None = None
+    place: tuple[str, str, dict[str, str]] | None = None
     made: MadeSnapshots = msgspec.field(default_factory=MadeSnapshots)
     version: int = -1
     found: TableStates | None = None
@@ -135,7 +135,7 @@ class _Known(msgspec.Struct):
         """Whether the newest snapshot is being made for a request."""
         return self.building is not None and not self.building.done()
 
-    def back_off(self, failure: str) -> None:
+    def back_off(self, failure: errors.ConfigurationError) -> None:
         """Begin a pause after a failure of the storage."""
         self.paused_until = time.monotonic() + BACKOFF.pause_seconds(self.failures)
         self.failures, self.failure = self.failures + 1, failure
@@ -318,8 +318,8 @@ class Catalog:
     def _building(self, ctx: Context, known: _Known) -> asyncio.Task[None]:
         """The task that makes a table's newest snapshot. All requests share it, and it may outlive them."""
         if known.building is None or known.building.done():
-            if time.monotonic() < known.paused_until:
-                raise errors.ConfigurationError(known.failure)
+            if time.monotonic() < known.paused_until and known.failure is not None:
+                raise known.failure.with_traceback(None)
             of_storage = sum(storage == known.storage for storage in self._running.values())
             if len(self._running) >= WAITING_MAX or of_storage >= WAITING_OF_STORAGE_MAX:
                 raise NotReady(known.name)
@@ -366,7 +366,7 @@ class Catalog:
             # It may name files that were not written.
             known.made, known.loaded = MadeSnapshots(), None
             if isinstance(exc, errors.ConfigurationError):
-                known.back_off(str(exc))
+                known.back_off(exc)
                 # The next try opens it again, outside of the places for builds.
                 known.folder = None
             raise
@@ -380,7 +380,8 @@ class Catalog:
 
     async def _folder(self, known: _Known, table: Table) -> MetadataFolder:
         """The folder of a table; it is opened again when its place has changed."""
-        place = table.definition.base_path, table.definition.properties
+        # Its namespace says where it may be.
+        place = table.name, table.definition.base_path, table.definition.properties
         if known.folder is None or known.place != place:
             known.folder = None
             known.folder, known.place = await self._open_folder(table), place

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from functools import partial
 
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.pending_plans import Place
@@ -16,10 +17,14 @@ from chronolake_storage.guard import ICEBERG_FILE, ICEBERG_FOLDER, Guard
 class IcebergFolder:
     """The folder of one table; see ``iceberg.folders.MetadataFolder``.
 
-    ``guard`` permits files to be created. ``deletions`` also compares the log's head with the claim.
+    ``guard`` permits files to be created. ``deletions`` also compares the log's head with the claim. A folder
+    stays open, so ``refuse_outside`` raises ``ConfigurationError`` if its location was revoked.
     """
 
-    def __init__(self, files: Files, guard: Guard, deletions: Guard) -> None:
+    def __init__(
+        self, files: Files, guard: Guard, deletions: Guard, refuse_outside: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._refuse_outside = refuse_outside
         self._files = files
         self._guard = guard
         self._deletions = deletions
@@ -27,6 +32,7 @@ class IcebergFolder:
 
     async def sizes(self) -> dict[str, int]:
         """The names of the catalog's files in the folder, with their sizes."""
+        await self._refuse_outside()
         files = await run(lambda: self._files.files_in(self.path))
         # The guard refuses to remove any file as long as one of another name is to be removed too.
         return {file.file_name: file.size_bytes for file in files if ICEBERG_FILE.fullmatch(file.file_name)}
@@ -41,6 +47,7 @@ class IcebergFolder:
                 return b""
             return None if content is None else content.body
 
+        await self._refuse_outside()
         return await run(read)
 
     async def create(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
@@ -53,10 +60,12 @@ class IcebergFolder:
                     [[(f"{self.path}/{name}", content) for name, content in files] for files in stages]
                 )
 
+        await self._refuse_outside()
         await run(create)
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove files of the folder."""
+        await self._refuse_outside()
         await run(lambda: self._deletions.remove_iceberg_files([f"{self.path}/{name}" for name in names]))
 
 
@@ -74,4 +83,5 @@ class IcebergFolders:
         # All files are named by their content, so a database that lacks an event overwrites nothing. But it
         # would delete what the states after that event need.
         deletions = Guard(files, owner, metastore, log=metastore)
-        return IcebergFolder(files, Guard(files, owner, metastore), deletions)
+        refuse_outside = partial(self._storage.refuse_outside, place)
+        return IcebergFolder(files, Guard(files, owner, metastore), deletions, refuse_outside)

@@ -363,9 +363,10 @@ class ServerPublisher:
 
     async def _open(self, place: Place) -> TableFiles:
         opened = self._opened.get(place.table_id)
-        if opened is not None and opened.place == place:
-            return opened.files
         try:
+            if opened is not None and opened.place == place:
+                await self._storage.refuse_outside(place)
+                return opened.files
             files = await self._storage.opened(place)
         except errors.ConfigurationError as exc:
             self._unreachable[place.table_id] = (place, str(exc))

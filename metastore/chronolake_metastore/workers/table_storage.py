@@ -22,7 +22,7 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.object_storage import configuration_errors, refuse_endpoint
 from chronolake_metastore.queries import deletable, publication, timeline
 from chronolake_metastore.service.service import Service
-from chronolake_metastore.store import base_paths, catalog, identity, recorded_events
+from chronolake_metastore.store import base_paths, catalog, identity, locations, recorded_events
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database, Reader
 from chronolake_metastore.workers.threads import in_thread
@@ -30,6 +30,7 @@ from chronolake_metastore.workers.worker import context_of
 from chronolake_model.backoff import Backoff
 from chronolake_model.deletable import LogHead, RefusedDeletion
 from chronolake_model.markers import DeletedFile, Marker, file_at
+from chronolake_model.names import split_table_name
 from chronolake_model.publication import (
     HistoryFile,
     HistoryRange,
@@ -125,6 +126,7 @@ class MetastoreOfThread:
 
     async def _needed(self, deleting: Deleting, files: list[DeletedFile]) -> list[RefusedDeletion]:
         assert deleting.by is not None, "a server deletes no orphans"
+        await refuse_outside(self._database, self._place)
         requested_time = parse_time(deleting.by)
 
         async def refused(answers: timeline.Answers) -> list[RefusedDeletion]:
@@ -140,6 +142,8 @@ class MetastoreOfThread:
         except (errors.Conflict, errors.ArchiveNotSet, errors.ArchiveUnavailable) as exc:
             # It concerns the whole table: nothing may be deleted until an operator has resolved it.
             raise StorageError(exc.detail) from exc
+        except errors.ConfigurationError as exc:
+            raise StorageError(str(exc)) from exc
 
 
 async def owner_of(connection: Reader, place: Place) -> Owner:
@@ -147,6 +151,14 @@ async def owner_of(connection: Reader, place: Place) -> Owner:
     present = await identity.get(connection)
     took_over = await base_paths.took_over(connection, place.table_id)
     return Owner(str(present.metastore_id), str(place.table_id), place.table, list(map(str, took_over)))
+
+
+async def refuse_outside(database: Database, place: Place) -> None:
+    """Raise ``ConfigurationError`` unless the table's namespace may now have tables at its base path."""
+    namespace, _ = split_table_name(place.table)
+    async with database.reading() as connection:
+        allowed = await locations.allowed(database, connection, namespace)
+    await run(lambda: locations.refuse_outside(allowed, place.base_path))
 
 
 class TableFiles:
@@ -292,7 +304,8 @@ class TableStorage:
         return await run(lambda: claims.find(files))
 
     async def check(self, place: Place) -> Files:
-        """Raise ``ConfigurationError`` unless this server sees the table's folder, or its bucket."""
+        """Raise ``ConfigurationError`` unless this server may use, and sees, the folder or the bucket."""
+        await self.refuse_outside(place)
         options = options_of(place.properties)
         refuse_endpoint(options, self._storage_endpoints)
         files = await run(lambda: opening.open_files(place.base_path, options))
@@ -302,6 +315,10 @@ class TableStorage:
         except TimeoutError as exc:
             raise errors.ConfigurationError(f"{place.base_path} does not answer") from exc
         return files
+
+    async def refuse_outside(self, place: Place) -> None:
+        """As ``refuse_outside``, before storage that was opened earlier is used again."""
+        await refuse_outside(self._database, place)
 
     def back_off_after(self, place: Place, reason: str) -> None:
         """Begin a backoff after a failure, and log ``reason``."""

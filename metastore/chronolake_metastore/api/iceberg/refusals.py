@@ -57,7 +57,9 @@ def refused(request: Request[Any, Any, Any], exc: Exception) -> Response[Any]:
             return answer(exc.code.status, exc.detail, _TYPES.get(exc.code))
         case errors.ConfigurationError():
             # The storage of the table, which an operator has to look at.
-            return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
+            is_refused = isinstance(exc.__cause__, errors.LocationNotAllowed)
+            status = HTTPStatus.UNPROCESSABLE_ENTITY if is_refused else HTTPStatus.SERVICE_UNAVAILABLE
+            return answer(status, str(exc))
         case NotReady():
             return answer(HTTPStatus.SERVICE_UNAVAILABLE, str(exc))
         case AmbiguousName():
