@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from chronolake_metastore.domain.tokens import CreateToken
 from tests.docs import markdown
 from tests.docs.markdown import ROOT
 from tests.server import located
@@ -54,6 +55,8 @@ BESIDE_VIEWS = [
 @pytest.fixture(scope="module")
 def history(shared_dsn: str) -> Iterator[str]:
     """The DSN of a lake with a history, and a stream that waits for its job."""
+    with History(shared_dsn, role="none", keys="owner") as owner:
+        owner.done(CreateToken("abcdefghij", "a-key", "a digest", False, None))
     with History(shared_dsn) as lake:
         make_history(lake)
         streamed = Streamed(lake)

@@ -14,6 +14,7 @@ import pytest
 from psycopg import conninfo
 
 from chronolake_metastore.domain import instants, restores, savepoints, staging, tables
+from chronolake_metastore.domain.tokens import CreateToken
 from chronolake_model.times import Tick, parse_time
 from chronolake_storage import opening
 from tests.docs.test_audit import EXAMPLES
@@ -28,7 +29,10 @@ OF_THE_LOG = (
     *("audit_history", "audit_commands", "audit_deletions", "audit_tables", "audit_conflicts"),
     *("audit_rollbacks", "audit_schemas", "audit_files"),
 )
-OF_THE_STATE = ("audit_pending", "audit_markers", "audit_services", "audit_streams", "metastore", "base_path")
+OF_THE_STATE = (
+    *("audit_pending", "audit_markers", "audit_services", "audit_streams", "audit_tokens"),
+    *("metastore", "base_path"),
+)
 VIEWS = (*LOG, *OF_THE_LOG, *OF_THE_STATE)
 NOT_THERE = {"previous_hash", "hash", "answers_hash", "era"}
 """Columns that the views lack: hashes follow from the rows, and the era is a place in PostgreSQL."""
@@ -84,6 +88,8 @@ def lake(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory, extensions: 
         connection.execute(made(folder / "audit.sql", "--dsn", shared_dsn, "--archive", str(archive)))
         return connection
 
+    with History(shared_dsn, role="none", keys="owner") as owner:
+        owner.done(CreateToken("abcdefghij", "a-key", "a digest", False, None))
     with History(shared_dsn) as history:
         make_history(history)
         archiving.write(shared_dsn, archiving.local(archive), 10)

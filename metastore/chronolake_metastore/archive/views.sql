@@ -118,6 +118,7 @@ CREATE OR REPLACE VIEW chronolake.location AS FROM postgresql.chronolake.locatio
 CREATE OR REPLACE VIEW chronolake.audit_markers AS FROM postgresql.chronolake.audit_markers;
 CREATE OR REPLACE VIEW chronolake.audit_pending AS FROM postgresql.chronolake.audit_pending;
 CREATE OR REPLACE VIEW chronolake.audit_streams AS FROM postgresql.chronolake.audit_streams;
+CREATE OR REPLACE VIEW chronolake.audit_tokens AS FROM postgresql.chronolake.audit_tokens;
 CREATE OR REPLACE VIEW chronolake.audit_services AS
 SELECT * REPLACE (details::json AS details) FROM postgresql.chronolake.audit_services;
 CREATE OR REPLACE MACRO chronolake.tables_as_of(moment) AS TABLE
