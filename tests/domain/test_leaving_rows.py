@@ -21,7 +21,8 @@ from chronolake_metastore.domain.leaving_rows import LeavingRows, RowRange, RowR
 
 CHAINS = [UUID(int=number) for number in range(3)]
 ONE = UUID(int=9)
-numbers = st.integers(1, 9)
+numbers = st.integers(97, 106)
+"""Around a checkpoint, from which hashes are computed."""
 ranges = st.lists(
     st.tuples(st.sampled_from(CHAINS), numbers, numbers).map(lambda of: (of[0], *sorted(of[1:]))), max_size=6
 )
@@ -51,12 +52,19 @@ def rows_between(span: Sequence[int]) -> range:
     return range(first, last + 1)
 
 
+def before(first: int) -> range:
+    """The rows before the first one from which its hash is computed."""
+    return range(100, first) if first > 100 else range(1, first)
+
+
 @given(ranges, spans, st.integers(1, 4), st.sampled_from(["event", "write_stat", "event_entry", "outcome"]))
 def test_the_files_are_those_with_a_row_that_leaves(
     leaving: list[RowRange], of_chains: dict[UUID, list[int]], rows_of_file: int, table: str
 ) -> None:
     run = run_of(table, of_chains, rows_of_file)
     keys = {(chain, number) for chain, *span in leaving for number in rows_between(span)}
+    if table in ("event", "outcome"):
+        keys |= {(chain, number) for chain, first, last in leaving for number in before(first)}
     present = {(chain, number) for chain, span in of_chains.items() for number in rows_between(span)}
     expected = [
         file.name
@@ -74,6 +82,25 @@ def test_lists_of_events_that_left_before_are_read_without_the_events() -> None:
     of_chain = {CHAINS[0]: [1, 9]}
     assert [file.name for file in entries.files(run_of("event_entry", of_chain, 2))] == ["1"]
     assert [*entries.files(run_of("event", of_chain, 2))] == []
+
+
+def test_the_answers_of_events_are_read_from_their_checkpoint_on_without_the_index() -> None:
+    leaving = LeavingRows(answers_of_events=RowRanges([(CHAINS[0], 205, 205)]))
+    of_chain = {CHAINS[0]: [1, 300]}
+    assert [file.name for file in leaving.files(run_of("outcome", of_chain, 100))] == ["1", "2"]
+    assert [*leaving.files(run_of("outcome_key", of_chain, 100))] == []
+
+
+@pytest.mark.parametrize(
+    ("index", "leaving"),
+    [
+        ("event_order", LeavingRows(events=RowRanges([(CHAINS[0], 9, 12)]))),
+        ("outcome_key", LeavingRows(answers=RowRanges([(CHAINS[0], 9, 12)]))),
+    ],
+)
+def test_an_index_is_read_in_the_runs_whose_rows_leave(index: str, leaving: LeavingRows) -> None:
+    assert [file.name for file in leaving.files(run_of(index, {CHAINS[0]: [1, 9]}, 6))] == ["0", "1"]
+    assert [*leaving.files(run_of(index, {CHAINS[0]: [1, 8]}, 6))] == []
 
 
 def test_instants_are_found_by_their_times_in_each_run_of_their_table() -> None:

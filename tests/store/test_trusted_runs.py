@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,18 +13,29 @@ import pytest
 from psycopg import conninfo
 
 from chronolake_metastore import errors
+from chronolake_metastore.archive import leaving, rows, thinning
 from chronolake_metastore.archive.storage import ArchiveStorage
-from chronolake_metastore.domain import archives, eras
-from chronolake_metastore.domain.archives import ArchivedFile, ListedRun
+from chronolake_metastore.archive.thinning import ThinningPlan
+from chronolake_metastore.domain import archives, eras, publication
+from chronolake_metastore.domain.archives import ArchivedFile, ChainSpan, ListedRun
+from chronolake_metastore.domain.eras import EraPart
+from chronolake_metastore.domain.leaving_rows import LeavingRows
+from chronolake_metastore.domain.needed_instants import InstantBorder
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.times import Micros
+from chronolake_storage.files import Files
 from tests.fix_postgres import clone_of
 from tests.forked_program import run
 from tests.store import archiving, thinned
+from tests.store.archive_reads import reader_of
 from tests.store.archiving import change_rows, forge_run, local
 from tests.store.history import History
 from tests.store.test_eras import answers
 from tests.store.test_leaving_instants import TABLE, cleaned_table
 from tests.store.thinned import query
 
+VERSIONS = "SELECT table_id, version FROM event"
 UNFIT = "does not prove what it has"
 
 
@@ -96,12 +108,21 @@ def recorded(dsn: str) -> list[str]:
     return list(query(dsn, "SELECT runs FROM archived_era ORDER BY era DESC LIMIT 1")[0][0])
 
 
-def write_and_drop(dsn: str, history: History, archive: Path) -> None:
-    """Archive a commit, and let the answers of the next era leave."""
-    history.write(TABLE, 1)
-    thinned.begin_era(dsn)
-    archiving.write(dsn, local(archive))
-    assert archiving.drop_once(dsn, local(archive)).eras == [2]
+class ReadFiles:
+    """The names of files that are read as a whole."""
+
+    def __init__(self, files: Files) -> None:
+        self._storage = ArchiveStorage(files)
+        self._read = ArchiveStorage.content
+        self.names: set[str] = set()
+
+    def content(self, listed: ListedRun, file: ArchivedFile) -> bytes:
+        self.names.add(file.name)
+        return self._read(self._storage, listed, file)
+
+
+async def no_instants(_: Database) -> list[InstantBorder]:
+    return []
 
 
 def test_a_drop_reads_new_runs_and_of_others_the_files_whose_rows_leave(
@@ -119,7 +140,7 @@ def test_a_drop_reads_new_runs_and_of_others_the_files_whose_rows_leave(
 
     [_, new] = runs(archive)
     # The last answer of a chain leaves with the next ones.
-    assert {table for run, table in reads if run == old.name} <= {"outcome", "refusal"}
+    assert {table for run, table in reads if run == old.name} <= {"outcome", "outcome_key", "refusal"}
     assert {table for run, table in reads if run == new.name} >= {"event", "write_stat", "outcome", "instant"}
     assert recorded(dsn) == [old.sha256, new.sha256]
 
@@ -132,7 +153,8 @@ def test_a_drop_of_the_whole_archive_reads_all_runs(
 
 
 @pytest.mark.parametrize(
-    "table", ["event", "event_entry", "write_stat", "deleted_file", "outcome", "instant", "run"]
+    "table",
+    ["event", "event_order", "event_entry", "write_stat", "deleted_file", "outcome", "instant", "run"],
 )
 def test_nothing_leaves_that_is_damaged_in_a_trusted_run(dsn: str, archive: Path, table: str) -> None:
     suffix = "json" if table == "run" else "parquet"
@@ -153,14 +175,94 @@ def test_events_and_instants_leave_for_a_trusted_run_that_is_whole(dsn: str, arc
     assert dropped.instants > 0
 
 
-def test_no_answer_leaves_that_is_damaged_in_a_trusted_run(dsn: str, history: History, archive: Path) -> None:
+@pytest.mark.parametrize("table", ["event", "outcome"])
+def test_no_instant_leaves_whose_events_are_damaged_in_a_trusted_run(
+    dsn: str, archive: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(leaving, "plan", no_instants)
+        assert archiving.drop_once(dsn, local(archive)).events > 0
+    archiving.flip(next(archive.glob(f"runs/*/{table}.parquet")))
+    before = query(dsn, "SELECT count(*) FROM instant")
+
+    with pytest.raises(errors.ConfigurationError, match=rf"{table}\.parquet.*these rows stay in PostgreSQL"):
+        archiving.drop_once(dsn, local(archive))
+
+    assert query(dsn, "SELECT count(*) FROM instant") == before
+
+
+@pytest.mark.slow
+def test_events_and_instants_that_left_are_read_without_files_that_were_not_read_back(
+    postgres: str, template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In small files, hashes begin before the files of the rows that leave."""
+    for module, name, size in (
+        (archives, "CHECKPOINT_EVERY", 10),
+        (rows, "BATCH_ROWS", 3),
+        (rows, "FILE_BYTES_MAX", 1),
+    ):
+        monkeypatch.setattr(module, name, size)
+    files = local(tmp_path / "archive")
+    instants = "SELECT micros(requested_time) FROM instant"
+    with clone_of(postgres, template) as dsn, cleaned_table(dsn):
+        thinned.begin_era(dsn)
+        archiving.write(dsn, files)
+        with monkeypatch.context() as patch:
+            patch.setattr(eras, "may_thin", lambda *_: [])
+            assert archiving.drop_once(dsn, files).eras == [1]
+        before, had = query(dsn, VERSIONS), query(dsn, instants)
+        read = ReadFiles(files)
+        with monkeypatch.context() as patch:
+            patch.setattr(ArchiveStorage, "content", read.content)
+            archiving.drop_once(dsn, files)
+        left, gone = {*before} - {*query(dsn, VERSIONS)}, {*had} - {*query(dsn, instants)}
+    [listed] = runs(tmp_path / "archive")
+    described = ArchiveStorage(files).run(listed).files
+    folder = tmp_path / "archive" / "runs" / listed.name
+    unread = [file for file in described if file.name not in read.names]
+    [table_id] = {table_id for table_id, _ in left}
+
+    # A read of instants opens all files of events.
+    for file in (file for file in unread if file.table != "event"):
+        (folder / file.name).unlink()
+    found = reader_of(files).instants(table_id, [Micros(time) for (time,) in gone])
+    assert (bool(found), None in found) == (True, False)
+
+    for file in (file for file in unread if file.table == "event"):
+        (folder / file.name).unlink()
+    for _, version in left:
+        # A reader of its own knows no hash from the event before.
+        page = reader_of(files).events_of_table(table_id, version - 1, version, 1, 1 << 20)
+        assert [archived.event.version for archived in page.events] == [version]
+    assert {"event", "outcome"} <= {file.table for file in unread}
+
+
+def test_an_event_that_a_newer_one_may_release_is_read_before_it_leaves(dsn: str, history: History) -> None:
+    history.done(publication.RecordHudiFiles(TABLE, ["x"], 1))
+    [[table_id, version]] = query(dsn, "SELECT table_id, version FROM event WHERE type = 'HudiFilesFound'")
+    planned = ThinningPlan([[EraPart(1, 9, Micros(0), 0, has_left=False)]], {}, {table_id: version + 1}, 0)
+
+    async def run() -> LeavingRows:
+        database = Database(Settings(dsn=dsn, role="none"))
+        try:
+            return await thinning.rows(database, planned)
+        finally:
+            await database.close()
+
+    assert asyncio.run(run()).events.within([ChainSpan(table_id, version, version, "", "")]) != []
+
+
+@pytest.mark.parametrize("table", ["outcome", "outcome_key"])
+def test_no_answer_leaves_that_is_damaged_in_a_trusted_run(
+    dsn: str, history: History, archive: Path, table: str
+) -> None:
     history.write(TABLE, 1)
     thinned.begin_era(dsn)
     archiving.write(dsn, local(archive))
-    archiving.flip(archive / "runs" / runs(archive)[0].name / "outcome.parquet")
+    archiving.flip(archive / "runs" / runs(archive)[0].name / f"{table}.parquet")
     before = answers(dsn)
 
-    with pytest.raises(errors.ConfigurationError, match=r"outcome\.parquet.*these rows stay in PostgreSQL"):
+    with pytest.raises(errors.ConfigurationError, match=rf"{table}\.parquet.*these rows stay in PostgreSQL"):
         archiving.drop_once(dsn, local(archive))
 
     assert answers(dsn) == before
@@ -212,7 +314,8 @@ def test_a_copy_at_another_location_is_proved_by_its_rows(dsn: str, archive: Pat
 
 
 def test_damage_beside_what_leaves_is_found_by_a_proof_of_the_whole(dsn: str, archive: Path) -> None:
-    archiving.flip(next(archive.glob("runs/*/event_order.parquet")))
+    # No answer leaves.
+    archiving.flip(next(archive.glob("runs/*/outcome_key.parquet")))
     assert archiving.drop_once(dsn, local(archive)).events > 0
     arguments = ["--dsn", dsn, "--archive", str(archive), "--whole"]
     refused = run("archive", "drop", *arguments)

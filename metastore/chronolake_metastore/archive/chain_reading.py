@@ -66,7 +66,7 @@ class ChainReading:
         """
         first = span.first
         while first <= span.last:
-            last = min(span.last, _checkpoint(first - 1) + archives.CHECKPOINT_EVERY)
+            last = min(span.last, archives.checkpoint(first - 1) + archives.CHECKPOINT_EVERY)
             yield from self._part(run, EventSpan(span.table_id, first, last), hash_of_outcome)
             first = last + 1
 
@@ -122,7 +122,7 @@ class ChainReading:
         known = self._heads.get((kind, chain_id, number))
         if known is not None:
             return ChainHead(number, known)
-        checkpoint = _checkpoint(number)
+        checkpoint = archives.checkpoint(number)
         if checkpoint < span.first:
             return ChainHead(span.first - 1, bytes.fromhex(span.before))
         digest = run.row(kind, places.row(chain_id, checkpoint))[-1]
@@ -162,11 +162,6 @@ class _Refusal:
     def report_row(self, what: str, key: EventKey) -> NoReturn:
         chain_id, number = key
         raise self._run.damaged(f"number {number} of the chain {chain_id}", "what its digests say", what)
-
-
-def _checkpoint(number: int) -> int:
-    """The last number up to this one whose entry has its hash beside it."""
-    return number // archives.CHECKPOINT_EVERY * archives.CHECKPOINT_EVERY
 
 
 def _places(run: RunReader, kind: str) -> ChainPlaces:

@@ -1,7 +1,7 @@
 """Instants leave PostgreSQL: first it is announced that the timeline before a time is in the archive alone.
 
-Then rows are deleted, of instants and of the files that cleans among them have deleted. All their events have
-left before, so the archive has proved to have them.
+Then rows are deleted, of instants and of the files that cleans among them have deleted. Their events have left
+before, and the archive makes instants from them. So these events are read back again (``archive.proving``).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A description has the digests of the files of its run. So a run whose description is the one that was recorded
 when its rows were proved has these rows, if its files have these digests. Those files are compared that hold
-what leaves now.
+what leaves now, and those without which a server cannot find or read it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import pyarrow.compute as pc
+
 from chronolake_metastore import errors
 from chronolake_metastore.archive import verification
+from chronolake_metastore.archive.instant_reading import in_micros
+from chronolake_metastore.archive.rows import INSTANT
+from chronolake_metastore.archive.run_reading import ReadCache, RunReader
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.archive.verification import VerifiedArchive
 from chronolake_metastore.domain.archives import ListedRun
-from chronolake_metastore.domain.leaving_rows import LeavingRows
+from chronolake_metastore.domain.leaving_rows import LeavingRows, RowRange, RowRanges
 from chronolake_metastore.proof.replay import Progress
 from chronolake_metastore.settings import Settings
 
+_CACHE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Decoded columns of the runs that are kept in memory."""
+_REQUESTED: Final = "requested_time"
+_VERSIONS: Final = ("first_version", "version")
 _DOING: Final = "reading back from the archive what leaves"
 
 
@@ -36,6 +45,7 @@ class ArchiveProof:
         self._recorded = recorded
         self._progress = progress
         self._proved: VerifiedArchive | None = None
+        self._cache = ReadCache(_CACHE_BYTES_MAX)
         self._read_back: set[tuple[str, str]] = set()
         """The runs and the names of files that were read back."""
 
@@ -69,10 +79,20 @@ class ArchiveProof:
                 raise errors.ConfigurationError(self._reason(listed, exc)) from exc
 
     def _read_run(self, listed: ListedRun, leaving: LeavingRows) -> None:
-        for file in leaving.files(self._storage.run(listed)):
-            if (listed.name, file.name) not in self._read_back:
-                self._storage.content(listed, file)
-                self._read_back.add((listed.name, file.name))
+        run = self._cache.run(self._storage, listed)
+        self._read_files(run, leaving)
+        # The archive makes an instant from its events.
+        events = _events_of_instants(run, leaving.instants)
+        self._read_files(run, LeavingRows(events=events))
+        for of_events in (leaving.events, events):
+            answers = _answers_of_events(run, of_events)
+            self._read_files(run, LeavingRows(answers_of_events=answers))
+
+    def _read_files(self, run: RunReader, leaving: LeavingRows) -> None:
+        for file in leaving.files(run.run):
+            if (run.listed.name, file.name) not in self._read_back:
+                self._storage.content(run.listed, file)
+                self._read_back.add((run.listed.name, file.name))
 
     def _reason(self, listed: ListedRun, exc: ArchiveDamaged) -> str:
         if listed in self._storage.manifest().runs:
@@ -81,3 +101,31 @@ class ArchiveProof:
                 f"{exc.found}; run archive verify; these rows stay in PostgreSQL"
             )
         return "other archivers merged runs meanwhile; run this command again when no archive write runs"
+
+
+def _events_of_instants(run: RunReader, instants: RowRanges) -> RowRanges:
+    """The events of a run from the first to the last of each of these instants. Raises ``ArchiveDamaged``."""
+    events: list[RowRange] = []
+    for (table_id, first), (_, last) in instants.of(run.run.events):
+        requested = range(first, last + 1)
+        for batch in run.parts(INSTANT, table_id, requested, (_REQUESTED, *_VERSIONS), in_micros):
+            times = batch.column(_REQUESTED)
+            of_range = batch.filter(pc.and_(pc.greater_equal(times, first), pc.less_equal(times, last)))
+            versions = (of_range.column(name).to_pylist() for name in _VERSIONS)
+            events += [(table_id, low, high) for low, high in zip(*versions, strict=True)]
+    return RowRanges(events)
+
+
+def _answers_of_events(run: RunReader, events: RowRanges) -> RowRanges:
+    """The answers with which these events of a run are read: each has the hash of one, and the id of the next.
+
+    Raises ``ArchiveDamaged``.
+    """
+    answers: list[RowRange] = []
+    for (table_id, first), (_, last) in events.from_checkpoints().within(run.run.events):
+        rows = range(run.events.row(table_id, first), run.events.row(table_id, last) + 1)
+        for _, batch in run.columns("event", rows, "answers"):
+            least, greatest = (limit.as_py() for limit in pc.min_max(batch.column("answers")).values())
+            if least is not None:
+                answers.append((table_id, least, greatest + 1))
+    return RowRanges(answers)

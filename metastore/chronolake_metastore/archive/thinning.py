@@ -69,16 +69,13 @@ async def plan(
 async def rows(database: Database, planned: ThinningPlan) -> LeavingRows:
     """The rows that leave by a plan."""
     events: list[RowRange] = []
-    answers: list[RowRange] = []
     entries: list[RowRange] = []
     async with archive.at_one_moment(database) as tx:
         await tx.query("SET LOCAL statement_timeout = 0", {})
         for group in planned.groups:
-            of_events, of_answers = await thinning.leaving(tx, _eras(group), planned.first)
-            events += of_events
-            answers += of_answers
+            events += await thinning.leaving(tx, _eras(group), planned.first)
             entries += await thinning.kept_entries(tx, _eras(group))
-    return LeavingRows(RowRanges(events), RowRanges(entries), RowRanges(answers))
+    return LeavingRows(RowRanges(events), RowRanges(entries))
 
 
 async def thin(database: Database, proof: ArchiveProof, keep_seconds: int, progress: Progress) -> ThinningPlan:

@@ -190,6 +190,11 @@ class ArchiveEnds(msgspec.Struct):
                     yield damage(name, f"the first entry of the chain {span.chain_id}", expected, actual)
 
 
+def checkpoint(number: int) -> int:
+    """The last number up to this one whose entry has its hash beside it; 0 is before the first entry."""
+    return number // CHECKPOINT_EVERY * CHECKPOINT_EVERY
+
+
 def encode(document: ArchiveRun | ArchiveManifest) -> bytes:
     """A description or a manifest as it is stored."""
     return msgspec.json.encode(document)

@@ -8,11 +8,12 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.archives import ArchivedFile, ArchiveRun, ChainSpan, RowBounds, RowKey
+from chronolake_metastore.domain import archives
+from chronolake_metastore.domain.archives import ArchivedFile, ArchiveRun, ChainSpan, RowBounds
 
 RowRange = tuple[UUID, int, int]
 """The chain or the table of rows, and the first and the last of a range of their numbers or times."""
-_Keys = tuple[RowKey, RowKey]
+_Keys = tuple[tuple[UUID, int], tuple[UUID, int]]
 """The first and the last key of a range of rows."""
 
 
@@ -30,6 +31,14 @@ class RowRanges:
 
     def __bool__(self) -> bool:
         return bool(self._of_chains)
+
+    def from_checkpoints(self) -> RowRanges:
+        """The ranges of entries of chains with those before each from which its hashes are computed."""
+        return RowRanges(
+            (chain_id, archives.checkpoint(first - 1), last)
+            for chain_id, ranges in self._of_chains.items()
+            for first, last in ranges
+        )
 
     def of(self, spans: Sequence[ChainSpan]) -> list[_Keys]:
         """The ranges of the chains of these spans, in their order."""
@@ -52,33 +61,39 @@ class RowRanges:
 class LeavingRows(msgspec.Struct, frozen=True):
     """The rows that leave: events by version, with all beside them; answers by number; instants by time.
 
-    ``entries`` are those of lists whose events have left before. Answers that have left before are among
-    ``answers`` if events cannot be read from the archive without them.
+    ``entries`` are those of lists whose events have left before. ``answers_of_events`` do not leave, but events
+    cannot be read from the archive without them.
     """
 
     events: RowRanges = RowRanges()
     entries: RowRanges = RowRanges()
     answers: RowRanges = RowRanges()
     instants: RowRanges = RowRanges()
+    answers_of_events: RowRanges = RowRanges()
 
     def __bool__(self) -> bool:
-        return any((self.events, self.entries, self.answers, self.instants))
+        return any((self.events, self.entries, self.answers, self.instants, self.answers_of_events))
 
     def files(self, run: ArchiveRun) -> Iterator[ArchivedFile]:
-        """The files of a run that may hold such rows, without the indexes that follow from its rows."""
+        """The files of a run that hold such rows or their hashes, or by which these rows are found."""
         events, answers = self.events.within(run.events), self.answers.within(run.outcomes)
+        hashed = [
+            ranges.from_checkpoints().within(run.outcomes) for ranges in (self.answers, self.answers_of_events)
+        ]
         ranges: dict[str, list[list[_Keys]]] = {
-            "event": [events],
+            "event": [self.events.from_checkpoints().within(run.events)],
             "write_stat": [events],
             "deleted_file": [events],
             "event_entry": [events, self.entries.within(run.events)],
-            "outcome": [answers],
-            "refusal": [answers],
+            "outcome": hashed,
+            "refusal": hashed,
             # An instant has an entry in each run that has events of it.
             "instant": [self.instants.of(run.events)],
         }
+        # Any part of an index may name a row, because its order is another one.
+        indexes = {"event_order": bool(events), "outcome_key": bool(answers)}
         for file in run.files:
-            if any(_meet(keys, file.bounds) for keys in ranges.get(file.table, ())):
+            if indexes.get(file.table) or any(_meet(keys, file.bounds) for keys in ranges.get(file.table, ())):
                 yield file
 
 

@@ -54,7 +54,7 @@ _ALL: Final[Mapping[str, object]] = {
     "until_table": UUID(int=2**128 - 1),
     "until_version": 2**63 - 1,
 }
-_FIND_LEAVING: Final = statements.load("thinning/find_leaving").replace("{is_needed}", _IS_NEEDED)
+_FIND_LEAVING: Final = statements.load("thinning/find_leaving")
 _FIND_KEPT_ENTRIES: Final = statements.load("thinning/find_kept_entries")
 _PARTS: Final = statements.load("thinning/find_parts")
 _TRANSACTIONS: Final = statements.load("thinning/find_transactions")
@@ -75,16 +75,10 @@ async def count(tx: Transaction, last_era: int, first: Mapping[UUID, int]) -> di
     return {era: CountedEvents(events, leaving) for era, events, leaving in rows}
 
 
-async def leaving(
-    tx: Transaction, eras: tuple[int, int], first: Mapping[UUID, int]
-) -> tuple[list[RowRange], list[RowRange]]:
-    """The events of some eras that may leave, given the first needed event of tables as in ``count``.
-
-    Gives also the answers with which they are read from the archive.
-    """
+async def leaving(tx: Transaction, eras: tuple[int, int], first: Mapping[UUID, int]) -> list[RowRange]:
+    """The events of some eras that may leave, given the first needed event of tables as in ``count``."""
     found = await tx.query(_FIND_LEAVING, {**_named(first), "first_era": eras[0], "last_era": eras[1]})
-    events = [(table_id, low, high) for table_id, low, high, _, _ in found]
-    return events, [(table_id, low, high) for table_id, _, _, low, high in found if low is not None]
+    return [(table_id, low, high) for table_id, low, high in found]
 
 
 async def kept_entries(tx: Transaction, eras: tuple[int, int]) -> list[RowRange]:
