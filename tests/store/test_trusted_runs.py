@@ -32,10 +32,11 @@ from tests.store.archive_reads import reader_of
 from tests.store.archiving import change_rows, forge_run, local
 from tests.store.history import History
 from tests.store.test_eras import answers
-from tests.store.test_leaving_instants import TABLE, cleaned_table
+from tests.store.test_leaving_instants import TABLE, cleaned_table, rebuild
 from tests.store.thinned import query
 
 VERSIONS = "SELECT table_id, version FROM event"
+RECORDS = "SELECT version FROM event WHERE type = 'EraArchived'"
 UNFIT = "does not prove what it has"
 
 
@@ -304,6 +305,43 @@ def test_a_run_that_was_merged_from_proved_and_new_ones_is_proved_by_its_rows(
     [merged] = runs(archive)
     assert (merged.name, "event_order") in reads
     assert recorded(dsn) == [merged.sha256]
+
+
+def test_a_proof_for_events_and_instants_is_recorded_once(
+    dsn: str, history: History, archive: Path, reads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eras, "to_drop", lambda *_: [])
+    with monkeypatch.context() as patch:
+        patch.setattr(leaving, "plan", no_instants)
+        assert archiving.drop_once(dsn, local(archive)).events > 0
+    assert len(query(dsn, RECORDS)) == 1
+    history.write(TABLE, 1)
+    archiving.write(dsn, local(archive))
+
+    assert archiving.drop_once(dsn, local(archive)).instants > 0
+
+    # Without answers that leave, only a proof reads this index.
+    assert "outcome_key" in {table for _, table in reads}
+    assert recorded(dsn) == [run.sha256 for run in runs(archive)]
+    assert len(query(dsn, RECORDS)) == 2
+    rebuild(dsn, local(archive), with_instants=True)
+    reads.clear()
+    assert archiving.drop_once(dsn, local(archive)).instants > 0
+    assert "outcome_key" not in {table for _, table in reads}
+    assert len(query(dsn, RECORDS)) == 2
+
+
+def test_an_era_that_waits_for_the_archive_needs_no_proof(
+    dsn: str, history: History, archive: Path, reads: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(eras, "may_thin", lambda *_: [])
+    history.write(TABLE, 1)
+    archiving.write(dsn, local(archive))
+    query(dsn, "SELECT pg_current_xact_id()")
+    thinned.begin_era(dsn)
+    reads.clear()
+    assert 2 in archiving.drop_once(dsn, local(archive)).waiting
+    assert reads == []
 
 
 def test_a_copy_at_another_location_is_proved_by_its_rows(dsn: str, archive: Path, tmp_path: Path) -> None:

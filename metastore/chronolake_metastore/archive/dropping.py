@@ -25,6 +25,7 @@ from chronolake_metastore.domain.subjects import SERVER
 from chronolake_metastore.proof.replay import Progress, no_progress
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive, eras
+from chronolake_metastore.store.eras import RecordedArchive
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
 
@@ -88,6 +89,9 @@ async def drop(
         instants = await leaving.leave(database, planned, progress)
         waiting = [era.number for era in due if era.number not in dropped]
         events = 0 if left is None else left.leaving
+        # Without rows that left, the event alone would make the next run of an idle log, and so on.
+        if recorded is not None and not dropped and (events or instants):
+            await _record_proof(database, storage, recorded, proof.runs)
         return Dropped(dropped, began, len(kept.eras) - len(dropped), waiting, events, instants)
     finally:
         await database.close()
@@ -112,39 +116,55 @@ async def _drop_eras(
     database: Database, storage: ArchiveStorage, proof: ArchiveProof, due: Sequence[Era]
 ) -> list[int]:
     """Drop the answers of those eras that the archive covers; gives their numbers."""
+    if not _covered(due, storage.manifest().end):
+        async with archive.at_one_moment(database) as tx:
+            of_era = await eras.ends(tx, due[0].number)
+        _refuse_unless_archived(due[0], of_era, verification.described_ends(storage))
+        return []
     proved = await proof.proved()
-    covered = [era for era in due if domain.is_covered(era, proved.manifest.end)]
+    covered = _covered(due, proved.manifest.end)
     async with archive.at_one_moment(database) as tx:
         first = await eras.beginnings(tx)
         last: dict[UUID, int] = {}
-        for era in covered or due[:1]:
+        for era in covered:
             of_era = await eras.ends(tx, era.number)
             _refuse_unless_archived(era, of_era, proved.ends)
             last |= of_era
-    if not covered:
-        return []
     # The last answer of each chain stays.
     answers = RowRanges(
         (chain_id, first[chain_id], number - 1) for chain_id, number in last.items() if first[chain_id] < number
     )
     await proof.read_back(LeavingRows(answers=answers))
-    runs = [run.sha256 for run in proved.manifest.runs]
     for era in covered:
-        await _drop(database, storage, era, runs)
+        assert era.ended_before is not None
+        command = RecordArchivedEra(era.number, era.ended_before, storage.location, proof.runs)
+        await _record(database, command)
+        await eras.drop_answers(database, era.number)
     return [era.number for era in covered]
 
 
-async def _drop(database: Database, storage: ArchiveStorage, era: Era, runs: list[str]) -> None:
-    assert era.ended_before is not None
-    command = RecordArchivedEra(era.number, era.ended_before, storage.location, runs)
-    request = group.request_of(Context(ACTOR, f"{_KEYS}{era.number}-{uuid.uuid4()}", subject=SERVER), command)
+def _covered(due: Sequence[Era], archive_end: int) -> list[Era]:
+    return [era for era in due if domain.is_covered(era, archive_end)]
+
+
+async def _record_proof(
+    database: Database, storage: ArchiveStorage, recorded: RecordedArchive, runs: list[str]
+) -> None:
+    """Record the last archived era again if ``runs`` were proved that are not recorded."""
+    if recorded.location != storage.location or recorded.runs[: len(runs)] != runs:
+        command = RecordArchivedEra(recorded.era, recorded.archived_before, storage.location, runs)
+        await _record(database, command)
+
+
+async def _record(database: Database, command: RecordArchivedEra) -> None:
+    key = f"{_KEYS}{command.era}-{uuid.uuid4()}"
+    request = group.request_of(Context(ACTOR, key, subject=SERVER), command)
     session = Session(database)
     try:
         [result] = (await group.run(session, [request], drift_max_us=0)).results
     finally:
         await session.close()
     assert isinstance(result, Answer), result
-    await eras.drop_answers(database, era.number)
 
 
 def _refuse_unless_archived(era: Era, last_of_era: Mapping[UUID, int], ends: ArchiveEnds) -> None:

@@ -64,6 +64,11 @@ class ArchiveProof:
             self._proved = verified
         return self._proved
 
+    @property
+    def runs(self) -> list[str]:
+        """The digests of the descriptions of all runs once they are proved; empty before."""
+        return [] if self._proved is None else [run.sha256 for run in self._proved.manifest.runs]
+
     async def read_back(self, leaving: LeavingRows) -> None:
         """Read the files of trusted runs that hold what leaves; raises ``ConfigurationError``.
 

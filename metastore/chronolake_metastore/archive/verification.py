@@ -118,6 +118,14 @@ async def _verify_once(
     return VerifiedArchive(manifest, trusted, report, ends)
 
 
+def described_ends(storage: ArchiveStorage) -> ArchiveEnds:
+    """The ends of an archive by the descriptions of its runs, without a proof. Raises ``ArchiveDamaged``."""
+    ends = ArchiveEnds()
+    for listed in storage.manifest().runs:
+        ends.add(storage.run(listed))
+    return ends
+
+
 async def refuse_other(settings: Settings, storage: ArchiveStorage) -> None:
     """Raise ``ConfigurationError`` unless an archive is of a database's log, and has all that left it.
 

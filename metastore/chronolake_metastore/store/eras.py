@@ -28,7 +28,9 @@ _IS_USED: Final = statements.load("eras/is_used")
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock(%(lock)s)"
 _PAUSES: Final = (0.1, 0.2, 0.5, 1, 2, 5, 5)
 """Seconds between two tries to get the locks."""
-_RECORDED: Final = "SELECT location, runs FROM chronolake.archived_era ORDER BY era DESC LIMIT 1"
+_RECORDED: Final = """
+    SELECT era, archived_before, location, runs FROM chronolake.archived_era ORDER BY era DESC LIMIT 1
+"""
 _SAVE_ARCHIVED: Final = """
     INSERT INTO archived_era (era, version, archived_before, location, runs)
     VALUES (%(era)s, %(version)s, %(archived_before)s, %(location)s, %(runs)s)
@@ -80,8 +82,13 @@ class ThinnedEras(msgspec.Struct, frozen=True):
 
 
 class RecordedArchive(msgspec.Struct, frozen=True):
-    """The location of an archive, and the digests of the descriptions of its runs that were proved."""
+    """The last era that is archived, the location of the archive, and the digests of its runs that were proved.
 
+    All rows of the era are of transactions before ``archived_before``.
+    """
+
+    era: int
+    archived_before: int
     location: str
     runs: list[str]
 
