@@ -238,7 +238,10 @@ def test_events_and_instants_that_left_are_read_without_files_that_were_not_read
     assert {"event", "outcome"} <= {file.table for file in unread}
 
 
-def test_an_event_that_a_newer_one_may_release_is_read_before_it_leaves(dsn: str, history: History) -> None:
+def test_an_event_that_a_newer_one_may_release_is_read_before_it_leaves(
+    dsn: str, history: History, archive: Path
+) -> None:
+    """The archive is there, since the command looks for its key in it."""
     history.done(publication.RecordHudiFiles(TABLE, ["x"], 1))
     [[table_id, version]] = query(dsn, "SELECT table_id, version FROM event WHERE type = 'HudiFilesFound'")
     planned = ThinningPlan([[EraPart(1, 9, Micros(0), 0, has_left=False)]], {}, {table_id: version + 1}, 0)
