@@ -293,6 +293,17 @@ def test_the_history_is_without_what_a_restore_has_undone(new_rows: NewTable) ->
     assert versions[-1].before == {"id": 1, "amount": 10, "note": "a", "ts": 1, "day": "1"}
 
 
+def test_a_history_that_a_clean_shortened_says_since_when_it_can_be_read(cli: Cli, new_rows: NewTable) -> None:
+    table = new_rows(type=TableType.COPY_ON_WRITE)
+    write(table, (1, 10, "a", 1), (2, 20, "b", 1))
+    write(table, (1, 11, "a", 2))
+    assert "cleaned" not in cli("history", table.name, "--key", "3").out
+    table.clean(retain_commits=1)
+    write(table, (1, 12, "a", 3), (4, 40, "d", 1))
+    since = f"History up to {table.snapshot('earliest').as_of} ("
+    assert [since in cli("history", table.name, "--key", key).out for key in "124"] == [True, True, False]
+
+
 def test_a_key_of_another_form_is_refused(cli: Cli, orders: chronolake.Table) -> None:
     refused = cli("history", orders.name, "--key", "id=1", "--key", "day=1")
     assert (refused.code, "--key id=VALUE" in refused.err) == (2, True)

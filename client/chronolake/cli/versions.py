@@ -12,6 +12,7 @@ from chronolake.cli import context, options, output, row_output
 
 if TYPE_CHECKING:
     from chronolake._record_versions import RecordVersion
+    from chronolake_model.tables import Table
 
 _SHOWN: Final = 50
 _SIGNS: Final = {"insert": "+", "update": "~", "delete": "-"}
@@ -74,7 +75,8 @@ def history(
             versions = lake_table.record_history(_key(key, names))
         except (ValueError, ImportError) as exc:
             context.fail(str(exc))
-    output.show(versions, lambda console: _print_history(console, versions))
+        definition = lake_table.definition
+    output.show(versions, lambda console: _print_history(console, versions, definition))
 
 
 def _key(given: Sequence[str], names: Sequence[str]) -> str | dict[str, str]:
@@ -102,7 +104,7 @@ def _print_differences(
     console.print(", ".join(f"{count:,} x {change}" for change, count in counts.items()) + more)
 
 
-def _print_history(console: Console, versions: Sequence[RecordVersion]) -> None:
+def _print_history(console: Console, versions: Sequence[RecordVersion], table: Table) -> None:
     rows = (
         (
             output.utc(version.completion_time),
@@ -118,6 +120,10 @@ def _print_history(console: Console, versions: Sequence[RecordVersion]) -> None:
     output.print_table(console, output.table_of(columns, rows))
     if not versions:
         console.print("No version of such a record is in the history that can be read.")
+    if table.cleaned_before is not None and (not versions or versions[0].before is not None):
+        since = f"{table.cleaned_before} ({output.utc(table.cleaned_before)} UTC)"
+        sentence = f"History up to {since} was cleaned: the record may have older versions, and still exist."
+        console.print(sentence, soft_wrap=True)
 
 
 def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
