@@ -18,7 +18,7 @@ from chronolake_model.tables import BucketIndex
 from chronolake_model.vocabulary import IndexType
 from chronolake_storage.guard import ICEBERG_FOLDER
 from tests.fix_server import ServerProcess
-from tests.server.iceberg_tables import commit, new_table
+from tests.server.iceberg_tables import SCHEMA, commit, new_table
 
 READ_ONLY = "this catalog is read-only"
 
@@ -271,6 +271,23 @@ def test_reports_of_clients_are_taken_up_to_a_size(rest: httpx.Client, table: ch
     path = "/namespaces/ice/tables/orders/metrics"
     assert rest.post(path, json={"report-type": "scan-report"}).status_code == 204
     assert rest.post(path, content=b"x" * 2_000_000).status_code == 413
+
+
+def test_a_table_that_was_never_written_is_empty_until_its_first_commit(
+    rest: httpx.Client, client: chronolake.Client, tmp_path: Path
+) -> None:
+    folder = tmp_path / "unwritten"
+    table = client.create_table(
+        "ice.unwritten", base_path=str(folder), schema=list(SCHEMA), record_key_fields=["id"]
+    )
+    path = "/namespaces/ice/tables/unwritten"
+    assert rest.get(path).json()["metadata"]["snapshots"] == []
+    assert not folder.exists()
+    table.claim_storage()
+    commit(table)
+    loaded = rest.get(path).json()
+    assert len(loaded["metadata"]["snapshots"]) == 1
+    assert Path(loaded["metadata-location"].removeprefix("file://")).exists()
 
 
 def test_storage_that_fails_is_unavailable_and_names_the_reason(

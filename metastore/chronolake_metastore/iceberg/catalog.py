@@ -21,7 +21,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.iceberg import building, documents, expiry, partitions
 from chronolake_metastore.iceberg.encoding import Encoding
-from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.folders import AbsentFolder, BasePathAbsent, MetadataFolder
 from chronolake_metastore.iceberg.partitions import Spec
 from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_metastore.iceberg.snapshots import MadeSnapshots, SnapshotMaker, location_of
@@ -349,13 +349,17 @@ class Catalog:
         """Load a table anew, and make snapshots of older states for some seconds."""
         # Another table may have the name by now: then this one is not found.
         ctx = msgspec.structs.replace(ctx, table_id=known.table_id)
+        absent: AbsentFolder | None = None
         try:
             if known.folder is None:
                 # A storage that does not answer must not keep other tables waiting.
                 table, _ = await self._service.read(ctx, queries.find, known.name)
-                await self._folder(known, table)
+                try:
+                    await self._folder(known, table)
+                except BasePathAbsent as exc:
+                    absent = AbsentFolder(exc.path)
             async with self._builds_of(known.storage), self._builds:
-                await self._load(ctx, known, older_seconds)
+                await self._load(ctx, known, older_seconds, absent)
             known.failures, known.paused_until = 0, 0.0
         except AmbiguousName:
             known.failures = 0
@@ -387,7 +391,9 @@ class Catalog:
             known.folder, known.place = await self._open_folder(table), place
         return known.folder
 
-    async def _load(self, ctx: Context, known: _Known, older_seconds: float) -> None:
+    async def _load(
+        self, ctx: Context, known: _Known, older_seconds: float, absent: AbsentFolder | None
+    ) -> None:
         name = known.name
         found = await self._service.read(ctx, queries.states, name, self._snapshots_max, known.found)
         if known.loaded is not None and not older_seconds and found.is_like(known.found):
@@ -395,7 +401,8 @@ class Catalog:
             known.version = found.version
             return
         definition = found.table.definition
-        folder = await self._folder(known, found.table)
+        unwritten = absent if found.last_completion is None else None
+        folder: MetadataFolder = unwritten or await self._folder(known, found.table)
         spec = partitions.spec_of(definition)
         location = location_of(definition.base_path)
         types = documents.types_digest(found)
@@ -430,6 +437,9 @@ class Catalog:
         known.loaded = loaded
         known.found, known.version = found, found.version
         known.is_complete = not maker.missing(made)
+        if unwritten is not None:
+            # The claim is checked, and stored snapshots are read, once the folder exists.
+            known.made = MadeSnapshots()
 
 
 def storage_of(table: Table) -> Storage:

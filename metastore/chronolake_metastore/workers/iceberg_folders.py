@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import partial
 
+from chronolake_metastore import errors
 from chronolake_metastore.domain.tables import Table
+from chronolake_metastore.iceberg.folders import BasePathAbsent
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers.table_storage import TableStorage, run
-from chronolake_storage.errors import TooLarge
+from chronolake_storage.errors import FolderMissing, TooLarge
 from chronolake_storage.files import Files
 from chronolake_storage.guard import ICEBERG_FILE, ICEBERG_FOLDER, Guard
 
@@ -28,7 +30,7 @@ class IcebergFolder:
         self._files = files
         self._guard = guard
         self._deletions = deletions
-        self.path = f"{ICEBERG_FOLDER}/{guard.table_id}"
+        self.path = _path(guard.table_id)
 
     async def sizes(self) -> dict[str, int]:
         """The names of the catalog's files in the folder, with their sizes."""
@@ -76,12 +78,21 @@ class IcebergFolders:
         self._storage = TableStorage(database, storage_endpoints)
 
     async def open(self, table: Table) -> IcebergFolder:
-        """The folder of a table; raises ``ConfigurationError`` if its storage fails."""
+        """The folder of a table; raises ``ConfigurationError`` or ``BasePathAbsent`` if it fails."""
         definition = table.definition
         place = Place(table.table_id, table.name, definition.base_path, definition.properties, definition.tick)
-        files, owner, metastore = await self._storage.access(place)
+        try:
+            files, owner, metastore = await self._storage.access(place)
+        except errors.ConfigurationError as exc:
+            if isinstance(exc.__cause__, FolderMissing):
+                raise BasePathAbsent(str(exc), _path(str(place.table_id))) from exc
+            raise
         # All files are named by their content, so a database that lacks an event overwrites nothing. But it
         # would delete what the states after that event need.
         deletions = Guard(files, owner, metastore, log=metastore)
         refuse_outside = partial(self._storage.refuse_outside, place)
         return IcebergFolder(files, Guard(files, owner, metastore), deletions, refuse_outside)
+
+
+def _path(table_id: str) -> str:
+    return f"{ICEBERG_FOLDER}/{table_id}"
