@@ -223,11 +223,13 @@ class LocalFiles:
             if not (missing and isinstance(exc, FileNotFoundError)):
                 is_missing = isinstance(exc, FileNotFoundError)
                 failure = FolderMissing if is_missing else StorageError
-                problem = "does not exist" if is_missing else f"cannot be opened ({reason(exc)})"
-                raise failure(
-                    f"{self._root} {problem}: run this on a machine that has the table's files, or create the "
-                    "folder if the table never had files"
-                ) from exc
+                problem = (
+                    "does not exist: run this on a machine that has its files, or create the folder if it "
+                    "never had files"
+                    if is_missing
+                    else f"cannot be opened as a folder: {reason(exc)}"
+                )
+                raise failure(f"{self._root} {problem}") from exc
             root = None
         folders = _Folders(self._root, root)
         try:

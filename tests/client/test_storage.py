@@ -175,6 +175,9 @@ def test_a_missing_folder_is_distinguished_from_an_empty_one(tmp_path: Path, s3:
     storages.open_storage(s3.base_path, s3.options).check()
     with pytest.raises(errors.StorageFailed, match="nowhere does not exist"):
         storages.open_storage(str(nowhere)).check()
+    (empty / "README.md").write_text("a file")
+    with pytest.raises(errors.StorageFailed, match=r"README\.md cannot be opened as a folder: [^:]*$"):
+        storages.open_storage(str(empty / "README.md")).check()
     with pytest.raises(errors.StorageFailed, match="the bucket does not exist"):
         storages.open_storage("s3://nobodys-bucket/orders", s3.options).check()
     storages.open_storage(str(nowhere)).make_folder()
