@@ -136,6 +136,14 @@ def test_a_truncated_gzip_is_refused(tmp_path: Path):
         csv_files.inspect([file], ReadOptions())
 
 
+def test_a_text_named_as_gzip_is_refused_as_such(tmp_path: Path):
+    file = tmp_path / "a.csv.gz"
+    file.write_text("id,v\n1,2\n")
+
+    with pytest.raises(errors.SourceUnreadable, match=r"a\.csv\.gz is not compressed with gzip"):
+        csv_files.inspect([file], ReadOptions())
+
+
 ENCODINGS = ("latin-1", "cp1252", "utf-16", "utf-16-le", "utf-8", "UTF8", "utf-8-sig")
 
 

@@ -45,6 +45,15 @@ def test_an_error_is_reported(
     assert "Logger" not in shown
 
 
+def test_a_file_without_records_is_refused_as_such(
+    run: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    (tmp_path / "in" / "empty.json").write_text("")
+
+    assert run("--table", "ingest.never_made", "--key", "id") != 0
+    assert "have no column called id; they have no records with columns" in capsys.readouterr().err
+
+
 @SPARK_ENGINE
 @pytest.mark.parametrize("partition", ["p=yeer(n)", "p=n +"])
 def test_a_partition_that_is_no_expression_is_refused_without_a_trace(

@@ -178,9 +178,13 @@ def check_stated(fields: Iterable[Field], stated: Mapping[str, str], request: In
     if unknown := [name for name in stated if name not in have]:
         raise errors.SchemaMismatch(
             f"the files of {request.source} have no column called {', '.join(unknown)}, which --schema names; "
-            f"they have {', '.join(names)}",
+            f"they have {_text_of(names)}",
             {"missing": unknown},
         )
+
+
+def _text_of(names: Sequence[str]) -> str:
+    return ", ".join(names) or "no records with columns"
 
 
 def partition_fields(request: IngestRequest) -> list[str]:
@@ -210,7 +214,7 @@ def check_columns(names: Sequence[str], request: IngestRequest) -> None:
     if unknown:
         raise errors.SchemaMismatch(
             f"the files of {request.source} have no column called {', '.join(unknown)}; "
-            f"they have {', '.join(names)}",
+            f"they have {_text_of(names)}",
             {"missing": unknown},
         )
 

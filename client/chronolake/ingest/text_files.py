@@ -24,6 +24,7 @@ UTF8 = "utf-8"
 _RECORD_CHARS_MAX = 64 << 20
 """An unclosed quote makes one record of all lines after it; memory does not grow with it."""
 _CHUNK_BYTES = 4 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
 JSON_ADVICE = "JSON files are UTF-8: convert it"
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _SAMPLE_BYTES = 4096
@@ -147,6 +148,10 @@ class Utf8Stream(io.RawIOBase):
         try:
             chunk = self._bytes.read(_CHUNK_BYTES)
         except (OSError, EOFError, zlib.error) as exc:
+            if self._offset == 0 and isinstance(exc, gzip.BadGzipFile) and not _is_gzip(self._file):
+                raise errors.SourceUnreadable(
+                    f"{self._file} is not compressed with gzip: compress it, or rename it without .gz"
+                ) from exc
             raise errors.SourceUnreadable(
                 f"{self._file}, after line {self._lines}: cannot be decompressed or read: {exc}; the file may "
                 "be truncated: get it again"
@@ -255,6 +260,11 @@ def _is_likely_utf16(head: bytes) -> bool:
 
 def _opened(file: Path) -> BinaryIO:
     return cast("BinaryIO", gzip.open(file, "rb")) if file.name.lower().endswith(".gz") else file.open("rb")
+
+
+def _is_gzip(file: Path) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
 
 
 def ends_of_records(file: Path, encoding: str, lines: Collection[int]) -> dict[int, int]:
