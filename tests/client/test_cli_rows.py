@@ -280,6 +280,15 @@ def test_the_history_of_a_record_names_who_changed_it_and_what_it_was(
     assert "No version" in cli("history", changed.name, "--key", "3").out
 
 
+def test_a_history_fits_a_narrow_screen(
+    cli: Cli, changed: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = cli("history", changed.name, "--key", "2").out.splitlines()
+    assert all(word in lines[1] for word in ("instant", "writer", "change", "columns"))
+    assert max(len(line) for line in lines) <= 80
+
+
 def test_the_history_is_without_what_a_restore_has_undone(new_rows: NewTable) -> None:
     table = new_rows()
     write(table, (1, 10, "a", 1))

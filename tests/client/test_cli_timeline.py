@@ -91,6 +91,23 @@ def test_the_timeline_fits_a_narrow_screen(
     assert any(str(instant.completion_time) in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("command", "left_out"), [("tables list --namespace", "created"), ("events", "version")]
+)
+def test_lists_fit_a_narrow_screen(
+    cli: Cli, table: chronolake.Table, monkeypatch: pytest.MonkeyPatch, command: str, left_out: str
+) -> None:
+    publish(table)
+    name = table.name.partition(".")[0] if command.startswith("tables") else table.name
+    assert left_out in cli(*command.split(), name).out.splitlines()[1]
+    monkeypatch.setenv("COLUMNS", "80")
+
+    lines = cli(*command.split(), name).out.splitlines()
+
+    assert left_out not in lines[1]
+    assert max(len(line) for line in lines[:-1]) <= 80
+
+
 def test_the_events_of_a_table_are_shown_page_by_page(cli: Cli, table: chronolake.Table) -> None:
     instant = publish(table)
 

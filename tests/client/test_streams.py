@@ -135,10 +135,14 @@ def test_more_files_than_a_request_takes_are_reported_in_parts(clicks: chronolak
         assert done.summary is not None and done.summary.files == 10_001
 
 
-def test_the_command_lists_streams_with_what_waits(cli: Cli, clicks: chronolake.Table) -> None:
+def test_the_command_lists_streams_with_what_waits(
+    cli: Cli, clicks: chronolake.Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with clicks.open_stream("job") as stream:
         instant = stream.instant(-1, "0")
         stream.report(instant, "0", [log_of(instant, 1)], last_batch=True)
         listed = cli("streams", clicks.name, "--json").json["streams"]
         assert [(stream["name"], stream["buffered_files"]) for stream in listed] == [("job", 1)]
         assert "open" in cli("streams", clicks.name).out
+        monkeypatch.setenv("COLUMNS", "80")
+        assert max(len(line) for line in cli("streams", clicks.name).out.splitlines()) <= 80

@@ -104,7 +104,7 @@ def _print_page(console: Console, page: list[LoggedEvent], caught_up: bool) -> N
         (output.utc(event.time), event.type, event.instant, event.table, event.version, event.actor)
         for event in page
     )
-    output.print_table(console, output.table_of(columns, rows))
+    output.print_table(console, output.fitting_table(console, columns, rows, ("version", "actor")))
     if page:
         outlook = "No more events now" if caught_up else "There are more events"
         console.print(f"{outlook}; continue with --after {page[-1].cursor}", soft_wrap=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -114,6 +114,22 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
         )
     for row in cells:
         table.add_row(*(Text(text) for text in row))
+    return table
+
+
+def fitting_table(
+    to: Console, columns: Iterable[str], rows: Iterable[Sequence[Any]], left_out_first: Iterable[str]
+) -> Table:
+    """As ``table_of``. While it is too wide for ``to``, columns of ``left_out_first`` are left out in order."""
+    columns, rows = list(columns), list(rows)
+    table = table_of(columns, rows)
+    for name in left_out_first:
+        if width_min_of(table) <= to.width:
+            break
+        kept = [number for number, column in enumerate(columns) if column.rstrip("#~") != name]
+        columns = [columns[number] for number in kept]
+        rows = [[row[number] for number in kept] for row in rows]
+        table = table_of(columns, rows)
     return table
 
 

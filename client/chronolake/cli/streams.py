@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from rich.console import Console
+
 from chronolake.cli import context, options, output
 from chronolake_model.streams import Stream
 
@@ -43,9 +45,12 @@ def streams(table: options.TableArgument) -> None:
         )
         for stream in listed
     )
-    output.show(
-        {"streams": listed}, lambda console: output.print_table(console, output.table_of(columns, rows))
-    )
+    left_out_first = ("bytes", "files", "oldest")
+
+    def render(console: Console) -> None:
+        output.print_table(console, output.fitting_table(console, columns, rows, left_out_first))
+
+    output.show({"streams": listed}, render)
 
 
 def _state(stream: Stream) -> str:

@@ -55,9 +55,12 @@ def list_tables(
         )
         for definition in definitions
     )
-    output.show(
-        {"tables": definitions}, lambda console: output.print_table(console, output.table_of(columns, rows))
-    )
+    left_out_first = ("created", "index")
+
+    def render(console: Console) -> None:
+        output.print_table(console, output.fitting_table(console, columns, rows, left_out_first))
+
+    output.show({"tables": definitions}, render)
 
 
 def show_table(table: options.TableArgument) -> None:

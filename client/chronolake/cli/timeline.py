@@ -157,17 +157,8 @@ def _fitting(console: Console, instants: list[Instant]) -> Table:
         cells["lease#"] = lambda instant: _lease(instant, now)
     if any(instant.target for instant in instants):
         cells["target"] = lambda instant: instant.target
-    table = _table_of(cells, instants)
-    for name in _LEFT_OUT_FIRST:
-        if output.width_min_of(table) <= console.width:
-            break
-        cells = {column: cell for column, cell in cells.items() if column.rstrip("#~") != name}
-        table = _table_of(cells, instants)
-    return table
-
-
-def _table_of(cells: dict[str, Callable[[Instant], object]], instants: list[Instant]) -> Table:
-    return output.table_of(cells, ([cell(instant) for cell in cells.values()] for instant in instants))
+    rows = ([cell(instant) for cell in cells.values()] for instant in instants)
+    return output.fitting_table(console, cells, rows, _LEFT_OUT_FIRST)
 
 
 def _lease(instant: Instant, now: datetime) -> str | None:

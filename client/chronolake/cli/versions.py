@@ -117,7 +117,8 @@ def _print_history(console: Console, versions: Sequence[RecordVersion], table: T
         for version in versions
     )
     columns = ("completed (UTC)", "instant", "writer~", "operation", "change", "columns~")
-    output.print_table(console, output.table_of(columns, rows))
+    left_out_first = ("operation", "completed (UTC)")
+    output.print_table(console, output.fitting_table(console, columns, rows, left_out_first))
     if not versions:
         console.print("No version of such a record is in the history that can be read.")
     if table.cleaned_before is not None and (not versions or versions[0].before is not None):
