@@ -29,6 +29,9 @@ OF_TESTS: Final = frozenset(
 _OF_KUBERNETES: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_TCP_ADDR", "_TCP_PORT", "_TCP_PROTO")
 """Kubernetes sets such variables in every container, for a service whose name begins with chronolake."""
 
+_OF_SERVERS: Final = {f"{PREFIX}{name}" for name in ("ADMIN_TOKEN_FILE", "OIDC_FILE", "TOKEN_KEY_FILE")}
+"""Variables of servers that are like those of clients."""
+
 
 def warnings(present: Iterable[str], of_program: Iterable[str], likeness: float = 0.0) -> list[str]:
     """A sentence for each present variable of Chronolake that is unknown.
@@ -39,7 +42,7 @@ def warnings(present: Iterable[str], of_program: Iterable[str], likeness: float 
     known = {*of_program, *OF_CLIENTS}
     unknown = sorted(
         name
-        for name in set(present) - known - OF_TESTS
+        for name in set(present) - known - OF_TESTS - _OF_SERVERS
         if name.startswith(PREFIX) and not name.endswith(_OF_KUBERNETES)
     )
     if not unknown:
