@@ -47,6 +47,7 @@ class FakeIssuer:
         self.configuration: dict[str, Any] = {}
         self.asked: list[str] = []
         self.fails = False
+        self.answer: bytes | None = None
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -55,7 +56,7 @@ class FakeIssuer:
                 document = issuer.configuration if "well-known" in self.path else {"keys": issuer.keys}
                 self.send_response(500 if issuer.fails else 200)
                 self.end_headers()
-                self.wfile.write(json.dumps(document).encode())
+                self.wfile.write(issuer.answer or json.dumps(document).encode())
 
             @override
             def log_message(self, *_: object) -> None:
@@ -179,6 +180,20 @@ def test_t5_an_unknown_critical_header_is_refused(idp: FakeIssuer) -> None:
     signing = forged(idp, header).rpartition(".")[0]
     signature = jws.serialize_compact({"alg": "RS256", "kid": "rsa"}, b"", RSA)
     assert result(idp, f"{signing}.{signature.rpartition('.')[2]}") == Reason.WRONG_SIGNATURE
+
+
+@pytest.mark.parametrize("critical", [5, [["x"]], [{}], {"a": 1}, "alg", None, [], ["b64"]])
+def test_t5_critical_headers_of_the_wrong_type_are_refused(idp: FakeIssuer, critical: Any) -> None:
+    assert result(idp, forged(idp, {"alg": "RS256", "kid": "rsa", "crit": critical})) == Reason.WRONG_SIGNATURE
+
+
+@pytest.mark.parametrize("header", [{"typ": 5}, {"cty": []}, {"kid": "rsa", "b64": "no"}, {"x5c": 5}])
+def test_a_header_of_the_wrong_type_is_refused(idp: FakeIssuer, header: dict[str, Any]) -> None:
+    assert result(idp, forged(idp, {"alg": "RS256", "kid": "rsa"} | header)) == Reason.WRONG_SIGNATURE
+
+
+def test_a_private_header_of_an_issuer_is_ignored(idp: FakeIssuer) -> None:
+    assert result(idp, signed(idp, header={"nonce": "a", "acme": {"a": 1}})) == "oidc:corp:ann"
 
 
 @pytest.mark.parametrize("name", ["jwk", "jku", "x5u", "x5c"])
@@ -330,6 +345,36 @@ def test_a_configuration_of_another_issuer_is_not_followed(idp: FakeIssuer) -> N
     idp.configuration["issuer"] = "https://evil.example"
     assert result(idp, signed(idp)) == Reason.UNKNOWN_KEY
     assert idp.asked == ["/.well-known/openid-configuration"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"kty": "EC", "kid": "bad", "crv": "brainpoolP256r1", "x": "AQ", "y": "AQ"},
+        {"kty": "OKP", "kid": "bad", "crv": "unknown", "x": "AQ"},
+        {"kty": "EC", "kid": "bad", "crv": ["P-256"], "x": 1, "y": None},
+        {"kty": ["RSA"], "kid": "bad"},
+        {"kty": "RSA", "kid": "bad", "n": "é", "e": "AQAB"},
+    ],
+)
+def test_a_key_that_cannot_be_used_leaves_the_others_usable(idp: FakeIssuer, key: dict[str, Any]) -> None:
+    idp.keys.insert(0, key)
+    assert result(idp, signed(idp)) == "oidc:corp:ann"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"keys": [{"kid": "\xff"}]}',
+        b'{"keys": ' + b"[" * 100_000,
+        b'{"issuer": "%s", "jwks_uri": "https://[x"}',
+        b'{"issuer": "%s", "jwks_uri": "https://a:b"}',
+        b'{"issuer": "%s", "jwks_uri": "https://a\\u0000"}',
+    ],
+)
+def test_no_answer_of_an_issuer_ends_the_fetching_of_keys(idp: FakeIssuer, answer: bytes) -> None:
+    idp.answer = answer.replace(b"%s", idp.url.encode())
+    assert result(idp, signed(idp)) == Reason.UNKNOWN_KEY
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from typing import Any, Final
 import httpx
 import msgspec
 from joserfc import jwk
-from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from chronolake_metastore import telemetry
@@ -26,7 +25,8 @@ _TIMEOUT_SECONDS: Final = 5.0
 _BYTES_MAX: Final = 1024 * 1024
 _KEYS_MAX: Final = 100
 _DISCOVERY: Final = "/.well-known/openid-configuration"
-_ASYMMETRIC: Final = frozenset({"RSA", "EC", "OKP"})
+_REASON_CHARS_MAX: Final = 200
+_ASYMMETRIC: Final = ("RSA", "EC", "OKP")
 
 PublicKey = RSAKey | ECKey | OKPKey
 _log = telemetry.logger(__name__)
@@ -71,8 +71,9 @@ class IssuerKeys:
         try:
             async with asyncio.timeout(_TIMEOUT_SECONDS):
                 self._keys = await self._fetch()
-        except (KeysUnavailable, httpx.HTTPError, TimeoutError, msgspec.DecodeError) as exc:
-            reason = str(exc) or type(exc).__name__
+        # What an issuer publishes is foreign input: no fault in it may end the server that reads it.
+        except Exception as exc:
+            reason = (str(exc) or type(exc).__name__)[:_REASON_CHARS_MAX]
             _log.warning("the keys of an issuer cannot be fetched", issuer=self._issuer.issuer, reason=reason)
         else:
             self._fetched_at = self._clock()
@@ -113,6 +114,9 @@ def _public_key(document: Any) -> tuple[str, PublicKey] | None:
         return None
     try:
         key = jwk.import_key(document)
-    except (JoseError, ValueError, TypeError):
+    # The library raises errors of many kinds for keys that it does not know, such as KeyError for a curve.
+    except Exception as exc:
+        reason = f"{type(exc).__name__}: {exc}"
+        _log.warning("a key of an issuer cannot be used", key_id=key_id, reason=reason[:_REASON_CHARS_MAX])
         return None
     return (key_id, key) if isinstance(key, PublicKey) else None
