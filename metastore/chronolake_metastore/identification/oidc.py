@@ -98,9 +98,13 @@ class OidcVerifier:
             raise errors.Unauthenticated(Reason.UNKNOWN_KEY)
         if key.get("alg") not in (None, algorithm):
             raise errors.Unauthenticated(Reason.WRONG_SIGNATURE)
+        # Issuers add headers of their own, such as ``nonce``, which mean nothing here. Those that the token
+        # declares critical must still be known.
+        registry = JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         try:
-            claims = jwt.decode(token, key, registry=JWSRegistry(algorithms=[algorithm])).claims
-        except (JoseError, ValueError) as exc:
+            claims = jwt.decode(token, key, registry=registry).claims
+        # A header of the wrong type, which a stranger can send, raises errors of many kinds.
+        except Exception as exc:
             raise errors.Unauthenticated(Reason.WRONG_SIGNATURE) from exc
         return _checked(signer, claims, now)
 
