@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import stat
 from collections.abc import Awaitable, Callable, Iterator
@@ -188,13 +189,90 @@ def test_a_token_that_is_revoked_while_it_is_verified_is_not_remembered(
             before = await store.get(of, token_id)
             await asyncio.to_thread(owner.done, tokens.RevokeToken(ID))
             verified.clock += VERSION_SECONDS
-            assert await verified.reason(TOKEN) is Reason.REVOKED
+            assert await verified.reason(OTHER) is Reason.REVOKED
             return before
 
+        reasons = [await verified.reason(TOKEN)]
+        await asyncio.to_thread(owner.done, tokens.RotateToken(ID, "new", digest(OTHER), 60))
+        verified.clock += VERSION_SECONDS
         monkeypatch.setattr("chronolake_metastore.store.tokens.get", get)
-        return [await verified.reason(TOKEN), await verified.reason(TOKEN)]
+        return [*reasons, await verified.reason(TOKEN), await verified.reason(TOKEN)]
 
-    assert verify(owner.dsn, use) == [None, Reason.REVOKED]
+    assert verify(owner.dsn, use) == [None, None, Reason.REVOKED]
+
+
+def test_a_caller_is_identified_while_reads_hold_all_connections(owner: History) -> None:
+    async def use(verified: Verified) -> Reason | None:
+        async with contextlib.AsyncExitStack() as reads:
+            for _ in range(Settings().pool_size):
+                await reads.enter_async_context(verified.database.reading())
+            return await verified.reason(TOKEN)
+
+    assert verify(owner.dsn, use) is None
+
+
+def test_a_known_caller_does_not_wait_for_strangers(owner: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(verified: Verified) -> list[Reason | None]:
+        reasons = [await verified.reason(TOKEN)]
+        await asyncio.to_thread(owner.done, tokens.RotateToken(ID, "old", digest(OTHER, "old"), 60))
+        verified.clock += VERSION_SECONDS
+        asked: list[str] = []
+        is_asked, may_answer = asyncio.Event(), asyncio.Event()
+        of_database = store.get
+
+        async def get(of: Database, token_id: str) -> tokens.StoredToken | None:
+            asked.append(token_id)
+            is_asked.set()
+            if token_id != ID:
+                await may_answer.wait()
+            return await of_database(of, token_id)
+
+        monkeypatch.setattr("chronolake_metastore.store.tokens.get", get)
+        unknown = [tokens.text_of(letter * 10, b"\x01" * 32) for letter in "bcdef"]
+        async with asyncio.TaskGroup() as group:
+            strangers = [group.create_task(verified.reason(text)) for text in unknown]
+            await is_asked.wait()
+            reasons.append(await verified.reason(TOKEN))
+            may_answer.set()
+        assert asked[:2] == ["b" * 10, ID]
+        return [*reasons, *{task.result() for task in strangers}]
+
+    assert verify(owner.dsn, use) == [None, None, Reason.UNKNOWN_TOKEN]
+
+
+def test_all_that_wait_for_a_read_share_its_failure(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use(verified: Verified) -> tuple[int, set[type]]:
+        reads = 0
+
+        async def version(_: Database) -> int:
+            nonlocal reads
+            reads += 1
+            await asyncio.sleep(0)
+            raise errors.DatabaseUnavailable("no database")
+
+        monkeypatch.setattr("chronolake_metastore.store.tokens.version", version)
+        failures = await asyncio.gather(
+            *(verified.verifier.identify(TOKEN) for _ in range(20)), return_exceptions=True
+        )
+        return reads, {type(failure) for failure in failures}
+
+    assert verify(dsn, use) == (1, {errors.DatabaseUnavailable})
+
+
+def test_further_callers_are_refused_while_too_many_wait(
+    owner: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chronolake_metastore.identification.tokens.WAITING_MAX", 2)
+    unknown = [tokens.text_of(letter * 10, b"\x01" * 32) for letter in "bcdef"]
+
+    async def use(verified: Verified) -> list[str]:
+        await verified.reason(TOKEN)
+        refused = await asyncio.gather(
+            *(verified.verifier.identify(text) for text in unknown), return_exceptions=True
+        )
+        return [type(failure).__name__ for failure in refused]
+
+    assert verify(owner.dsn, use) == ["Unauthenticated"] * 3 + ["DatabaseUnavailable"] * 2
 
 
 # The command line
@@ -231,6 +309,18 @@ def test_the_commands_may_run_again(command: Callable[..., Any]) -> None:
     assert command("revoke", made["id"])["revoked"] == revoked["revoked"]
     other = command("create", "etl")
     assert [token["id"] for token in command("list")["tokens"]] == [made["id"], other["id"]]
+
+
+def test_a_token_after_those_that_are_listed_can_be_revoked(
+    command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "LISTED_MAX", 1)
+    command("create", "first")
+    by_id, by_name = command("create", "etl"), command("create", "job")
+
+    assert command("create", "job")["token"] is None
+    assert command("revoke", by_id["id"])["revoked"]
+    assert command("revoke", "job")["id"] == by_name["id"]
 
 
 def test_a_token_in_a_file_is_on_no_terminal(command: Callable[..., Any], tmp_path: Path) -> None:

@@ -79,8 +79,8 @@ def create(
     keys = _keys(settings)
 
     async def run(database: Database) -> tuple[StoredToken, str | None]:
-        for token in await store.listed(database):
-            if token.name == name and token.revoked_at is None:
+        for token in await store.named(database, name):
+            if token.revoked_at is None:
                 return token, None
         token_id = tokens.new_id(secrets.token_bytes(tokens.ID_BYTES))
         text = tokens.text_of(token_id, secrets.token_bytes(tokens.SECRET_BYTES))
@@ -163,11 +163,10 @@ async def _execute(database: Database, command: Command, token_id: str) -> Store
 
 async def _named(database: Database, name: str) -> StoredToken:
     """The token with this id, or else with this name; raises ``ConfigurationError`` unless there is one."""
-    listed = await store.listed(database)
-    found = [token for token in listed if token.token_id == name] or [
-        token for token in listed if token.name == name
-    ]
-    live = [token for token in found if token.revoked_at is None] or found[-1:]
+    if (token := await store.get(database, name)) is not None:
+        return token
+    found = await store.named(database, name)
+    live = [token for token in found if token.revoked_at is None] or found[:1]
     if len(live) != 1:
         ids = ", ".join(token.token_id for token in live)
         why = (

@@ -6,7 +6,8 @@ import asyncio
 import hashlib
 import hmac
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Final
 
 import msgspec
@@ -24,11 +25,51 @@ from chronolake_model.times import MICROS_PER_SECOND, Micros
 VERSION_SECONDS: Final = 1.0
 """How old the known version of the catalog may be: a revoked token is accepted no longer than this."""
 REMEMBERED_MAX: Final = 10_000
+WAITING_MAX: Final = 1_000
+"""How many callers may wait for the same kind of read; further ones are answered 503."""
 
 
 class _Verified(msgspec.Struct, frozen=True):
     subject: Subject
     until: Micros | None
+    version: int | None
+    """The version of the catalog for which it was verified."""
+
+
+class _Lane:
+    """Reads of one kind, one after the other. All that wait while a read fails share its failure.
+
+    So during an outage nobody waits for more than one timeout.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._waiting = 0
+        self._failures = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """A read alone; raises ``DatabaseUnavailable``."""
+        if self._waiting >= WAITING_MAX:
+            raise errors.DatabaseUnavailable("too many callers wait to be identified; send the request again")
+        failures = self._failures
+        self._waiting += 1
+        try:
+            await self._lock.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            if self._failures != failures:
+                raise errors.DatabaseUnavailable(
+                    "the server cannot reach its database to identify callers; send the request again"
+                )
+            try:
+                yield
+            except errors.Unavailable:
+                self._failures += 1
+                raise
+        finally:
+            self._lock.release()
 
 
 class TokenVerifier:
@@ -48,7 +89,8 @@ class TokenVerifier:
         self._verified: dict[bytes, _Verified] = {}
         self._version: int | None = None
         self._version_read_at = 0.0
-        self._reading = asyncio.Lock()
+        # Strangers, who can make up tokens, wait for each other and not for callers that are known.
+        self._versions, self._known, self._strangers = _Lane(), _Lane(), _Lane()
 
     async def identify(self, text: str) -> Subject:
         """The subject of a token; raises ``Unauthenticated``, and ``DatabaseUnavailable``."""
@@ -57,35 +99,43 @@ class TokenVerifier:
             raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
         await self._read_version()
         key = hashlib.sha256(text.encode()).digest()
-        verified = self._verified.get(key)
-        if verified is None:
-            version = self._version
-            verified = self._verify(text, await store.get(self._database, token_id))
-            # Otherwise the token may have been revoked after it was read, and would be remembered for good.
-            if version == self._version:
-                self._remember(key, verified)
+        verified = self._present(key) or await self._look_up(key, text, token_id)
         if verified.until is not None and self._now() >= verified.until:
             raise errors.Unauthenticated(Reason.EXPIRED)
         return verified.subject
 
+    def _present(self, key: bytes) -> _Verified | None:
+        """A token that was verified for the present version of the catalog."""
+        verified = self._verified.get(key)
+        return None if verified is None or verified.version != self._version else verified
+
+    async def _look_up(self, key: bytes, text: str, token_id: str) -> _Verified:
+        async with (self._known if key in self._verified else self._strangers).turn():
+            if verified := self._present(key):
+                return verified
+            # Read before the token: it may be revoked afterwards, and must not be remembered for good.
+            version = self._version
+            stored = await store.get(self._database, token_id)
+            self._verified.pop(key, None)
+            verified = self._verify(text, stored, version)
+            self._remember(key, verified)
+            return verified
+
     async def _read_version(self) -> None:
-        """Forget all tokens when the catalog has changed. Concurrent callers share one read."""
+        """Read the version of the catalog again when it is old. Concurrent callers share one read."""
         if self._is_version_fresh():
             return
-        async with self._reading:
+        async with self._versions.turn():
             if self._is_version_fresh():
                 return
             began_at = self._clock()
-            version = await store.version(self._database)
-            if version != self._version:
-                self._verified.clear()
-                self._version = version
+            self._version = await store.version(self._database)
             self._version_read_at = began_at
 
     def _is_version_fresh(self) -> bool:
         return self._version is not None and self._clock() - self._version_read_at < VERSION_SECONDS
 
-    def _verify(self, text: str, token: StoredToken | None) -> _Verified:
+    def _verify(self, text: str, token: StoredToken | None, version: int | None) -> _Verified:
         if token is None:
             raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
         subject = Subject(f"token:{token.token_id}", token.acts_for_others)
@@ -97,7 +147,7 @@ class TokenVerifier:
             raise errors.Unauthenticated(Reason.WRONG_SECRET)
         if token.revoked_at is not None:
             raise errors.Unauthenticated(Reason.REVOKED)
-        return _Verified(subject, until)
+        return _Verified(subject, until, version)
 
     def _is_of(self, text: str, stored: StoredDigest) -> bool:
         digest = self._keys.digest(stored.key_id, text)

@@ -15,8 +15,10 @@ from chronolake_metastore.store.postgres.transaction import Query, Rows, Stateme
 from chronolake_model.times import Micros
 
 LISTED_MAX: Final = 10_000
+NAMED_MAX: Final = 100
 _FIND: Final = statements.load("tokens/find")
 _LIST: Final = statements.load("tokens/list")
+_NAMED: Final = statements.load("tokens/named")
 _VERSION: Final = "SELECT version FROM clock WHERE table_id = %(catalog)s"
 _SAVE_CREATED: Final = """
     INSERT INTO token (token_id, created_at, expires_at, acts_for_others, key_id, digest)
@@ -61,20 +63,27 @@ def find(token_id: str) -> Query[StoredToken | None]:
 
 async def get(database: Database, token_id: str) -> StoredToken | None:
     """As ``find``."""
-    async with database.reading() as connection:
+    async with database.identifying() as connection:
         return await read(connection, find(token_id))
 
 
 async def version(database: Database) -> int:
     """The version of the catalog: it changes with each token that is created, rotated or revoked."""
     query: Query[int] = Query(_VERSION, {"catalog": CATALOG_ID}, lambda rows: rows[0][0] if rows else 0)
-    async with database.reading() as connection:
+    async with database.identifying() as connection:
         return await read(connection, query)
 
 
 async def listed(database: Database) -> list[StoredToken]:
     """The tokens, the oldest first, ``LISTED_MAX`` at most."""
     query = Query(_LIST, {"limit": LISTED_MAX}, lambda rows: [_token(row) for row in rows])
+    async with database.reading() as connection:
+        return await read(connection, query)
+
+
+async def named(database: Database, name: str) -> list[StoredToken]:
+    """The tokens with this name, those that are not revoked first, ``NAMED_MAX`` at most."""
+    query = Query(_NAMED, {"name": name, "limit": NAMED_MAX}, lambda rows: [_token(row) for row in rows])
     async with database.reading() as connection:
         return await read(connection, query)
 

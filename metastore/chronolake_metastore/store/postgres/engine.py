@@ -39,6 +39,10 @@ PROBE_SILENT_SECONDS = 2.0
 PROBING_CONNECTIONS = 2
 PUBLICATION_PAGES_MAX = 2
 """Pages of steps of publications that are made at a time: one with 100,000 files takes 250 MB."""
+IDENTIFYING_CONNECTIONS = 3
+"""Connections for the identification of callers, which must not wait for the reads of others."""
+IDENTIFYING_SECONDS_MAX: Final = 5.0
+"""The longest statement of an identification: it finds one row by its key."""
 FOLLOWING_CONNECTIONS = 3
 """Connections for following the log: one for its tail, two for streams that catch up."""
 ELECTING_CONNECTIONS = 3
@@ -164,6 +168,10 @@ class Database:
         """It is entered while a query waits for the archive."""
         self._engine = self._pool(reading, settings.pool_size, SILENT_SECONDS_MAX)
         self._probing = self._pool(reading, PROBING_CONNECTIONS, PROBE_SILENT_SECONDS)
+        identifying = session_settings(
+            settings, parameters={"statement_timeout": int(IDENTIFYING_SECONDS_MAX * 1_000)}
+        )
+        self._identifying = self._pool(identifying, IDENTIFYING_CONNECTIONS, IDENTIFYING_SECONDS_MAX + 1.0)
         self._following = self._pool(reading, FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._electing = self._pool(reading, ELECTING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._only_reading = self._engine.execution_options(postgresql_readonly=True)
@@ -222,9 +230,20 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A transaction that PostgreSQL lets only read. All its statements see one moment of the database."""
+        async with self._reading_from(self._only_reading) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def identifying(self) -> AsyncIterator[AsyncConnection]:
+        """As ``reading``, for identifying callers: on connections of its own, for short statements."""
+        async with self._reading_from(self._identifying) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _reading_from(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         try:
             with self.errors():
-                async with self._only_reading.connect() as connection:
+                async with engine.connect() as connection:
                     yield connection
         except sqlalchemy.exc.DBAPIError as exc:
             await self.refuse_unknown_schema(exc)
@@ -291,6 +310,7 @@ class Database:
         """Give the pool's connections back."""
         await self._engine.dispose()
         await self._probing.dispose()
+        await self._identifying.dispose()
         await self._following.dispose()
         await self._electing.dispose()
 
