@@ -79,12 +79,17 @@ def token_of(
     if text is None and file is None:
         return None
     allowed = allow_plain_http or os.environ.get(PLAIN_HTTP_VARIABLE) == "true"
-    if not allowed and url.lower().startswith("http:") and not _is_loopback(urlsplit(url).hostname or ""):
+    if not allowed and url.lower().startswith("http:") and not is_plain_loopback(url):
         raise ValueError(
             "a token is not sent over plain http to another machine, where others could read it: use an https "
             f"URL, or set {PLAIN_HTTP_VARIABLE}=true if the network protects it"
         )
     return Token(text, None if file is None else Path(file).expanduser())
+
+
+def is_plain_loopback(url: str) -> bool:
+    """Whether a URL is of this machine, by plain http."""
+    return url.lower().startswith("http:") and _is_loopback(urlsplit(url).hostname or "")
 
 
 def trust(url: str, ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext | bool:

@@ -78,6 +78,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     """The certificates that are trusted; True: those that httpx brings, False: there is no TLS."""
 
     @property
+    def is_plain_loopback(self) -> bool:
+        """Whether requests are not encrypted because they do not leave this machine: no proxy may get them."""
+        return _credentials.is_plain_loopback(self.url)
+
+    @property
     def has_answered(self) -> bool:
         """Whether the server has answered this process: then its URL is right."""
         return self.url in _ANSWERED_URLS

@@ -187,3 +187,26 @@ def failure_of(
     with pytest.raises(errors.ConnectionFailed) as failed, _http.connection_failures(server):
         raise exc from cause
     return failed.value
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_token_for_this_machine_is_not_sent_to_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    requested: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        requested.append((await reader.readline()).decode().split()[1])
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        monkeypatch.setenv("HTTP_PROXY", url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        async with chronolake.connect_async(url, token="x" * 40, retry_seconds=0) as client:
+            with pytest.raises(errors.ChronolakeError):
+                await client.time()
+
+    # A client asks a proxy for a whole URL, and a server for a path.
+    assert requested == ["/v1/time"]

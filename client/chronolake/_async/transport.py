@@ -33,6 +33,7 @@ class AsyncTransport:
             headers=_http.client_headers(endpoint),
             auth=endpoint.token,
             verify=endpoint.trusted,
+            trust_env=not endpoint.is_plain_loopback,
         )
 
     def for_table(self, table_id: str) -> AsyncTransport:
