@@ -419,6 +419,11 @@ _ANYWHERE: Final = (
     "of its own; give --location, or run chronolake-metastore locations allow"
 )
 
+_PLAIN: Final = (
+    "tokens travel without encryption: give --tls-certificate and --tls-key, unless only a proxy with TLS "
+    "reaches this address"
+)
+
 
 def is_open_to_network(settings: Settings) -> bool:
     """Whether unknown callers of other machines may do everything."""
@@ -430,6 +435,8 @@ def warnings_of(settings: Settings) -> list[str]:
     warnings = [] if settings.locations else [_ANYWHERE]
     if is_open_to_network(settings):
         warnings.append(f"access is off: every client that reaches {settings.host} may do everything")
+    if settings.access is Access.ON and settings.tls_certificate is None and not is_loopback(settings.host):
+        warnings.append(_PLAIN)
     return warnings
 
 
