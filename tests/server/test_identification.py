@@ -26,7 +26,7 @@ from chronolake_metastore.identification import secret_files
 from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.secret_files import SecretFile
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.settings import Access, Settings
+from chronolake_metastore.settings import Access, Settings, warnings_of
 from tests.fix_server import ServerProcess
 from tests.server import rest
 from tests.server.operations import ALL, NEVER_BEGUN, Operation
@@ -197,7 +197,9 @@ def test_a_secret_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert not asyncio.run(file.holds(SECRET[::-1]))
 
 
-@pytest.mark.parametrize("content", ["", "too short", "\n", "x" * 5_000])
+@pytest.mark.parametrize(
+    "content", ["", "too short", "\n", "x" * 5_000, f"{'x' * 20} {'x' * 20}", "\u00e9" * 40]
+)
 def test_a_server_does_not_start_with_a_weak_admin(tmp_path: Path, content: str) -> None:
     (tmp_path / "admin").write_text(content)
     with pytest.raises(errors.ConfigurationError, match="openssl rand"):
@@ -207,6 +209,15 @@ def test_a_server_does_not_start_with_a_weak_admin(tmp_path: Path, content: str)
 def test_a_server_that_could_know_no_caller_does_not_start() -> None:
     with pytest.raises(errors.ConfigurationError, match="--token-key-file"):
         create_app(Settings(dsn="postgresql://nobody@127.0.0.1:1/nothing", access=Access.ON))
+
+
+@pytest.mark.parametrize(
+    ("host", "certificate", "warns"),
+    [("0.0.0.0", None, True), ("127.0.0.1", None, False), ("0.0.0.0", Path("certificate"), False)],
+)
+def test_tokens_without_encryption_are_a_warning(host: str, certificate: Path | None, warns: bool) -> None:
+    warnings = warnings_of(Settings(access=Access.ON, host=host, tls_certificate=certificate))
+    assert any("without encryption" in warning for warning in warnings) == warns
 
 
 def test_a_stream_whose_caller_is_no_longer_known_is_cut_off(
@@ -250,6 +261,7 @@ def test_another_actor_needs_the_right_to_act_for_others() -> None:
 
 def test_the_name_after_a_subject_cannot_be_taken_for_part_of_it() -> None:
     assert actor_of(Subject("oidc:corp:a/b"), "ann") == "oidc:corp:a%2Fb/ann"
+    assert actor_of(Subject("oidc:corp:a/b"), None) == "oidc:corp:a%2Fb"
 
 
 def test_the_log_has_the_subject_and_whom_it_acts_for(

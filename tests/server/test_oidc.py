@@ -390,6 +390,7 @@ def test_no_answer_of_an_issuer_ends_the_fetching_of_keys(idp: FakeIssuer, answe
         '[issuers.corp]\nissuer = "https://idp.example"\naudience = "a"\nalgorithms = []',
         '[issuers.corp]\nissuer = "https://idp.example"\naudience = "a"\nsecret = "b"',
         '[issuers."a:b"]\nissuer = "https://idp.example"\naudience = "a"',
+        '[issuers.corp]\nissuer = "https://[x"\naudience = "a"',
         "not TOML",
     ],
 )

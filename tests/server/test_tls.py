@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 import chronolake
 from chronolake_metastore import errors
@@ -132,3 +133,19 @@ def test_a_part_of_what_tls_needs_is_refused(certificates: Certificates) -> None
     ):
         with pytest.raises(errors.ConfigurationError):
             encryption.options(settings)
+
+
+def test_a_key_with_a_password_is_refused_and_nobody_is_asked(
+    certificates: Certificates, tmp_path: Path
+) -> None:
+    key = serialization.load_pem_private_key(certificates.key.read_bytes(), None)
+    (tmp_path / "key").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.BestAvailableEncryption(b"password"),
+        )
+    )
+    settings = Settings(tls_certificate=certificates.certificate, tls_key=tmp_path / "key")
+    with pytest.raises(errors.ConfigurationError, match="has a password"):
+        encryption.options(settings)

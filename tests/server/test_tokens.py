@@ -81,6 +81,16 @@ def test_the_keys_of_an_embedded_database_are_made_once_for_its_owner_alone(tmp_
     assert token_keys.read(path).first_id == before.first_id
 
 
+def test_an_interrupted_write_leaves_no_file_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", fail)
+    with pytest.raises(errors.ConfigurationError, match="No space left"):
+        token_keys.file_of(Settings(data_dir=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("content", ["", "c2hvcnQ=", "no base64!", "\u00e9"])
 def test_weak_or_malformed_keys_are_refused(tmp_path: Path, content: str) -> None:
     (tmp_path / "keys").write_text(content)

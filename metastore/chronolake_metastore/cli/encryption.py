@@ -31,7 +31,11 @@ def options(settings: Settings) -> dict[str, Any]:
                 "TLS needs both --tls-certificate and --tls-key, also for --tls-client-ca"
             )
         return {}
-    _check("certificate and key", f"{certificate}, {key}", lambda to: to.load_cert_chain(certificate, key))
+    _check(
+        "certificate and key",
+        f"{certificate}, {key}",
+        lambda to: to.load_cert_chain(certificate, key, _refuse_password),
+    )
     made: dict[str, Any] = {
         "ssl_cert": certificate,
         "ssl_key": key,
@@ -41,6 +45,14 @@ def options(settings: Settings) -> dict[str, Any]:
         _check("CA of clients", str(client_ca), lambda to: to.load_verify_locations(client_ca))
         made |= {"ssl_ca": client_ca, "ssl_client_verify": True}
     return made
+
+
+def _refuse_password() -> str:
+    """OpenSSL would otherwise ask for it on the terminal, and the HTTP server could not use the key."""
+    raise errors.ConfigurationError(
+        "the key of --tls-key has a password, and a server has nobody to ask for it: remove it with "
+        "openssl pkey -in KEY -out FILE"
+    )
 
 
 def _check(what: str, names: str, load: Any) -> None:

@@ -29,6 +29,5 @@ SERVER: Final = Subject("server")
 
 def actor_of(subject: Subject, on_behalf_of: str | None) -> str:
     """The actor that the log names. A slash in the name of the subject is percent-encoded."""
-    if on_behalf_of is None:
-        return subject.name
-    return f"{quote(subject.name, safe=':@')}/{on_behalf_of}"
+    name = quote(subject.name, safe=":@")
+    return name if on_behalf_of is None else f"{name}/{on_behalf_of}"

@@ -75,7 +75,10 @@ def _fault(issuer: Issuer) -> str | None:
 
 def is_trustworthy(url: str) -> bool:
     """Whether nobody between this machine and the URL can change its answer."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
     return bool(parts.hostname) and (
         parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
     )

@@ -17,6 +17,7 @@ LOOK_SECONDS: Final = 1.0
 SECRET_CHARS_MIN: Final = 32
 """A shorter secret could be guessed."""
 _BYTES_MAX: Final = 4_096
+_FIRST_CHAR, _LAST_CHAR = ord("!"), ord("~")
 
 _log = telemetry.logger(__name__)
 
@@ -58,6 +59,11 @@ class SecretFile:
         if not SECRET_CHARS_MIN <= len(secret) <= _BYTES_MAX:
             raise errors.ConfigurationError(
                 f"{self._path} must have a secret of {SECRET_CHARS_MIN} to {_BYTES_MAX} characters, such as "
+                "the output of: openssl rand -base64 32"
+            )
+        if not all(_FIRST_CHAR <= char <= _LAST_CHAR for char in secret):
+            raise errors.ConfigurationError(
+                f"{self._path} has a secret that no header can carry; it must be ASCII without blanks, such as "
                 "the output of: openssl rand -base64 32"
             )
         return hashlib.sha256(secret).digest()

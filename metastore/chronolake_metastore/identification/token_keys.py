@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import os
@@ -59,15 +60,22 @@ def file_of(settings: Settings) -> Path | None:
     if settings.token_key_file is not None or settings.dsn:
         return settings.token_key_file
     path = settings.data_dir.expanduser() / FILE_NAME
+    if path.exists():
+        return path
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(base64.b64encode(secrets.token_bytes(KEY_BYTES_MIN)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        # A link and no rename: of two processes that make the file, the second must not replace it.
+        with contextlib.suppress(FileExistsError):
+            os.link(beside, path)
     except OSError as exc:
         raise errors.ConfigurationError(f"the token keys {path} cannot be written: {exc.strerror}") from exc
-    with os.fdopen(file, "wb") as writing:
-        writing.write(base64.b64encode(secrets.token_bytes(KEY_BYTES_MIN)) + b"\n")
+    finally:
+        beside.unlink(missing_ok=True)
     return path
 
 
