@@ -343,6 +343,18 @@ def test_a_token_in_a_file_is_on_no_terminal(command: Callable[..., Any], tmp_pa
     assert stat.S_IMODE((tmp_path / "token").stat().st_mode) == 0o600
 
 
+@pytest.mark.parametrize("to", ["nowhere/token", "."])
+def test_no_token_is_made_for_a_file_that_cannot_be_written(
+    command: Callable[..., Any], dsn: str, key_file: Path, to: str
+) -> None:
+    path = str(key_file.parent / to)
+    keys = ("--token-key-file", str(key_file))
+    ended = CliRunner().invoke(main.app, ["token", "create", "etl", "--to", path, "--dsn", dsn, *keys])
+
+    assert isinstance(ended.exception, errors.ConfigurationError)
+    assert command("list")["tokens"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "advice"), [(["create", "etl"], "openssl rand"), (["revoke", "nobody"], "token list")]
 )

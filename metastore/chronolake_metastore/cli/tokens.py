@@ -6,8 +6,10 @@ import os
 import secrets
 import sys
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TextIO, TypeVar
 
 import msgspec
 import typer
@@ -89,10 +91,11 @@ def create(
         command = tokens.CreateToken(token_id, keys.first_id, _digest(keys, text), acts_for_others, lifetime)
         return await _execute(database, command, token_id), text
 
-    token, text = owning.run(settings, "change tokens", run)
-    if text is None:
-        typer.echo(f"{name!r} is the name of token {token.token_id} already: rotate or revoke it", err=True)
-    _show(token, text, to, as_json=as_json)
+    with _opened(to) as file:
+        token, text = owning.run(settings, "change tokens", run)
+        if text is None:
+            typer.echo(f"{name!r} is the name of token {token.token_id} already: rotate or revoke it", err=True)
+        _show(token, text, file, as_json=as_json)
 
 
 @app.command(name="list")
@@ -130,8 +133,9 @@ def rotate(
         command = tokens.RotateToken(token.token_id, keys.first_id, _digest(keys, text), keep_hours * 3_600)
         return await _execute(database, command, token.token_id), text
 
-    token, text = owning.run(settings, "change tokens", run)
-    _show(token, text, to, as_json=as_json)
+    with _opened(to) as file:
+        token, text = owning.run(settings, "change tokens", run)
+        _show(token, text, file, as_json=as_json)
 
 
 @app.command()
@@ -194,25 +198,43 @@ def _digest(keys: TokenKeys, text: str) -> str:
     return digest
 
 
-def _show(token: StoredToken, text: str | None, to: Path | None, *, as_json: bool) -> None:
-    if to is not None and text is not None:
-        _write(to, text)
+def _show(token: StoredToken, text: str | None, file: TextIO | None, *, as_json: bool) -> None:
+    if file is not None and text is not None:
+        file.write(f"{text}\n")
         text = None
     if as_json:
         shown = msgspec.structs.replace(_shown(token), token=text)
         typer.echo(serving.as_json(msgspec.to_builtins(shown)))
     elif text is not None:
         typer.echo(text)
-    if to is None and text is not None and sys.stdout.isatty():
+    if text is not None and sys.stdout.isatty():
         typer.echo(f"token {token.token_id}: keep it now, it is not shown again", err=True)
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a secret; another file takes the place of one that exists, so that readers never see half of it."""
+@contextmanager
+def _opened(path: Path | None) -> Iterator[TextIO | None]:
+    """A file for a secret, opened before there is one: if it cannot be, no token has changed.
+
+    What is written takes the place of a file that exists, so that readers never see half of it. Raises
+    ``ConfigurationError``.
+    """
+    if path is None:
+        yield None
+        return
+    if path.is_dir():
+        raise errors.ConfigurationError(f"{path} is a folder; give --to a file")
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{text}\n")
-    beside.replace(path)
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as exc:
+        raise errors.ConfigurationError(f"{path} cannot be written: {exc.strerror}") from exc
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            yield file
+        if beside.stat().st_size:
+            beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _shown(token: StoredToken) -> ShownToken:
