@@ -295,10 +295,15 @@ def key_file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.fixture
-def command(dsn: str, key_file: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Runs a command of tokens, and gives the document that it prints."""
+@pytest.fixture(autouse=True)
+def logs_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands that run in this process leave its log as it is, which other tests read."""
     monkeypatch.setattr("chronolake_metastore.telemetry.configure", lambda *_: None)
+
+
+@pytest.fixture
+def command(dsn: str, key_file: Path) -> Callable[..., Any]:
+    """Runs a command of tokens, and gives the document that it prints."""
 
     def run(name: str, *arguments: str) -> Any:
         keys = () if name in ("list", "revoke") else ("--token-key-file", str(key_file))

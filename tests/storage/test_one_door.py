@@ -24,6 +24,9 @@ ALLOWED = {
     "client/chronolake_storage/guard.py": UNGUARDED | MADE_BY_THE_GUARD,
     # The lock files of a PostgreSQL that ended.
     "metastore/chronolake_metastore/embedded.py": {"unlink"},
+    # The files beside a token's and the keys' that they are written to first.
+    "metastore/chronolake_metastore/cli/tokens.py": {"unlink"},
+    "metastore/chronolake_metastore/identification/token_keys.py": {"unlink"},
     # The file of views that the user names.
     "metastore/chronolake_metastore/cli/auditing.py": {"replace"},
     # A link to a Java runtime.

@@ -11,6 +11,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import is_loopback
+from chronolake_model import decoding
 
 ALGORITHMS: Final = ("RS256", "ES256")
 KNOWN_ALGORITHMS: Final = frozenset(
@@ -47,7 +48,7 @@ def read(path: Path) -> dict[str, Issuer]:
     """The issuers in a file by their aliases; raises ``ConfigurationError``."""
     try:
         document: dict[str, Any] = tomllib.loads(path.expanduser().read_text("utf-8"))
-        issuers = msgspec.convert(document, _File).issuers
+        issuers = decoding.convert(document, _File).issuers
     except OSError as exc:
         raise errors.ConfigurationError(f"the issuers {path} cannot be read: {exc.strerror}") from exc
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as exc:

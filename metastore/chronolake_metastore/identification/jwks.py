@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import httpx
-import msgspec
 from joserfc import jwk
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from chronolake_metastore import telemetry
 from chronolake_metastore.identification.issuers import Issuer, is_trustworthy
+from chronolake_model import decoding
 
 LIFESPAN_SECONDS: Final = 300.0
 """How often keys are fetched, so also how long a withdrawn one may still count."""
@@ -102,7 +102,7 @@ class IssuerKeys:
                 content += part
                 if len(content) > _BYTES_MAX:
                     raise KeysUnavailable(f"{url} answered more than {_BYTES_MAX} bytes")
-        return msgspec.json.decode(content, type=dict[str, Any])
+        return decoding.decode(content, dict[str, Any])
 
 
 def _public_key(document: Any) -> tuple[str, PublicKey] | None:

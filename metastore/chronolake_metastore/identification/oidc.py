@@ -21,6 +21,7 @@ from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.errors import Reason
 from chronolake_metastore.identification.issuers import Issuer
 from chronolake_metastore.identification.jwks import LIFESPAN_SECONDS, IssuerKeys
+from chronolake_model import decoding
 
 LEEWAY_SECONDS: Final = 30
 """How far the clocks of issuer and server may differ."""
@@ -142,6 +143,6 @@ def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def _segment(text: str) -> dict[str, Any]:
     try:
         content = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        return msgspec.json.decode(content, type=dict[str, Any])
+        return decoding.decode(content, dict[str, Any])
     except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError) as exc:
         raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN) from exc
