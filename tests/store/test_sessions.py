@@ -35,7 +35,7 @@ Open = Callable[[Database], AbstractAsyncContextManager[AsyncConnection]]
 
 @pytest.fixture
 async def database(dsn: str) -> AsyncIterator[Database]:
-    database = Database(Settings(dsn=dsn))
+    database = Database(Settings(dsn=dsn, arrow_streams_per_client_max=1))
     yield database
     await database.close()
 
@@ -92,6 +92,8 @@ async def test_a_connection_for_arrow_has_its_settings(database: Database) -> No
     async with ArrowStream(database, f"SELECT {columns}", schema).opened("here") as messages:
         answer = b"".join([message async for message in messages])
     assert pa.ipc.open_stream(answer).read_all().to_pylist() == [expected]
+    # Its only slot is free again when its connection is closed.
+    await database.stream_slots.take("here")
 
 
 async def test_a_role_that_is_gone_makes_the_database_unavailable(dsn: str) -> None:
