@@ -57,8 +57,7 @@ def open_folder(location: str) -> Folder:
 def open_location(location: str) -> Files:
     """The files below a local path or a URI; raises ``ConfigurationError``."""
     with configuration_errors():
-        is_relative = "://" not in location and not location.startswith("/")
-        return opening.open_files(os.path.abspath(location) if is_relative else location)
+        return opening.open_files(_absolute(location))
 
 
 def key_of_links(base_path: str) -> str | None:
@@ -83,13 +82,17 @@ def key_of_links(base_path: str) -> str | None:
 
 def location_of(text: str) -> str:
     """The normal form of a location, with the links of a local one resolved; raises ``ConfigurationError``."""
-    is_relative = "://" not in text and not text.startswith("/")
-    path = os.path.abspath(text) if is_relative else text
+    path = _absolute(text)
     try:
         return key_of_links(path) or base_paths.parse(path).address
     except (ValueError, OSError) as exc:
         # Without the text, which may have a secret.
         raise errors.ConfigurationError(f"the location cannot be used: {exc}") from exc
+
+
+def _absolute(location: str) -> str:
+    is_relative = "://" not in location and not location.startswith("/")
+    return os.path.abspath(location) if is_relative else location
 
 
 def refuse_endpoint(options: Mapping[str, str], allowed: Collection[str]) -> None:

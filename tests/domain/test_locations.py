@@ -12,6 +12,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import locations
 from chronolake_metastore.domain.events import LocationAllowed, LocationRevoked
 from chronolake_metastore.domain.locations import AllowedLocations, AllowLocation, RevokeLocation
+from chronolake_model import base_paths
 from tests.domain.test_base_paths import BUCKET, OBJECT_PART, PARTS, spellings
 
 ALIKE = st.sampled_from(["t1", "t10", "t1_archive", "T1", "t", "%", "%2e", "t1%2Ft2", "*", "?", "ä"])
@@ -20,7 +21,7 @@ FOLDERS = st.lists(ALIKE | PARTS.flatmap(lambda parts: st.sampled_from(parts or 
 
 def allows(location: str, base_path: str, key: str | None = None) -> bool:
     """Whether a list of this one location allows a base path."""
-    allowed = AllowedLocations("shop", [locations.normalised(location)])
+    allowed = AllowedLocations("shop", [base_paths.parse(location).address])
     try:
         allowed.refuse_outside(base_path, locations.address_of(base_path, key))
     except errors.LocationNotAllowed:
@@ -110,10 +111,10 @@ def test_a_local_base_path_counts_where_its_links_lead() -> None:
 
 @given(PARTS)
 def test_the_normal_form_of_a_location_is_its_own(parts: list[str]) -> None:
-    once = locations.normalised("file:///" + quote("/".join(parts)))
+    once = base_paths.parse("file:///" + quote("/".join(parts))).address
 
     assert once.endswith("/")
-    assert locations.normalised(once) == once
+    assert base_paths.parse(once).address == once
 
 
 def test_a_refusal_names_the_locations_and_what_the_operator_runs() -> None:

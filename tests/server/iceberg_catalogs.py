@@ -82,6 +82,9 @@ class WrappedFolder:
         self.calls: list[str] = []
         self._folder = folder
 
+    async def check_location(self) -> None:
+        await self._folder.check_location()
+
     async def sizes(self) -> dict[str, int]:
         self.calls.append("sizes")
         return await self._folder.sizes()

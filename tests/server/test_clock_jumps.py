@@ -269,7 +269,7 @@ def test_a_plan_expires_although_a_clock_fault_of_a_moment_was_before_it(
 
 @pytest.fixture
 def recorded_time(dsn: str) -> int:
-    """The time of the steady clock in a new database. Named before the server, it is read before that starts."""
+    """The time of the steady clock in a new database; to be named before the server, which records another."""
     [row] = database.query(dsn, "SELECT micros(last_time) AS recorded FROM steady_clock")
     return int(row["recorded"])
 

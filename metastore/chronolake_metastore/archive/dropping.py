@@ -89,7 +89,7 @@ async def drop(
         instants = await leaving.leave(database, planned, progress)
         waiting = [era.number for era in due if era.number not in dropped]
         events = 0 if left is None else left.leaving
-        # Without rows that left, the event alone would make the next run of an idle log, and so on.
+        # Only if rows left: otherwise each recorded event would make an idle log record again.
         if recorded is not None and not dropped and (events or instants):
             await _record_proof(database, storage, recorded, proof.runs)
         return Dropped(dropped, began, len(kept.eras) - len(dropped), waiting, events, instants)

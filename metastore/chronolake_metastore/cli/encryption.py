@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from typing import Any, Final
 
 from granian.constants import SSLProtocols
@@ -50,12 +51,12 @@ def options(settings: Settings) -> dict[str, Any]:
 def _refuse_password() -> str:
     """OpenSSL would otherwise ask for it on the terminal, and the HTTP server could not use the key."""
     raise errors.ConfigurationError(
-        "the key of --tls-key has a password, and a server has nobody to ask for it: remove it with "
+        "the key of --tls-key has a password, which a server cannot ask for: remove it with "
         "openssl pkey -in KEY -out FILE"
     )
 
 
-def _check(what: str, names: str, load: Any) -> None:
+def _check(what: str, names: str, load: Callable[[ssl.SSLContext], None]) -> None:
     try:
         load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
     except OSError as exc:

@@ -67,8 +67,7 @@ def of_settings(
             is_folder_given = _is_given(arguments.pop(_CONTEXT), "data_dir")
             _refuse_two_databases(values["dsn"], is_folder_given=is_folder_given)
             values["storage_endpoints"] = values.get("storage_endpoints") or ()
-            locations = values.get("locations") or ()
-            values["locations"] = [*map(object_storage.location_of, locations)] if locations else ()
+            values["locations"] = tuple(map(object_storage.location_of, values.get("locations") or ()))
             settings = Settings(**values | {"dsn": _refuse_empty(values["dsn"])})
             telemetry.configure(settings.log_format, settings.log_level)
             for warning in environment.warnings(os.environ, [setting.variable for setting in all_settings()]):

@@ -28,13 +28,13 @@ from chronolake_metastore.store.postgres.transaction import Session
 ResultT = TypeVar("ResultT")
 
 
-def run(settings: Settings, action: str, run: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
-    """Run against the database, as the login itself; ``action`` is what only the owner may do.
+def run(settings: Settings, action: str, work: Callable[[Database], Awaitable[ResultT]]) -> ResultT:
+    """Work with the database, as the login itself; ``action`` is what only the owner may do.
 
     Raises ``ConfigurationError``.
     """
-    # PostgreSQL refuses the events to the role of the servers.
     settings = existing(settings)
+    # PostgreSQL refuses the events to the role of the servers.
     owner = msgspec.structs.replace(settings, role="none")
 
     async def running() -> ResultT:
@@ -42,7 +42,7 @@ def run(settings: Settings, action: str, run: Callable[[Database], Awaitable[Res
         await diagnosis.refuse_unless_owner(owner, action)
         database = Database(owner)
         try:
-            return await run(database)
+            return await work(database)
         finally:
             await database.close()
 

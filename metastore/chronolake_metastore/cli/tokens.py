@@ -102,7 +102,7 @@ def create(
 @of_settings(log_level=LogLevel.WARNING)
 def list_(settings: Settings, *, as_json: ReportAsJson = False) -> None:
     """List the tokens, also those that were revoked or have expired."""
-    shown = [_shown(token) for token in owning.run(settings, "change tokens", store.listed)]
+    shown = [_shown(token) for token in owning.run(settings, "list tokens", store.listed)]
     if as_json:
         typer.echo(serving.as_json({"tokens": msgspec.to_builtins(shown)}))
         return
@@ -170,16 +170,15 @@ async def _named(database: Database, name: str) -> StoredToken:
     if (token := await store.get(database, name)) is not None:
         return token
     found = await store.named(database, name)
-    live = [token for token in found if token.revoked_at is None] or found[:1]
-    if len(live) != 1:
-        ids = ", ".join(token.token_id for token in live)
-        why = (
-            f"several tokens have the name {name!r}; give one of their ids: {ids}"
-            if live
-            else (f"there is no token {name!r}; chronolake-metastore token list shows all")
+    candidates = [token for token in found if token.revoked_at is None] or found[:1]
+    if not candidates:
+        raise errors.ConfigurationError(
+            f"there is no token {name!r}; chronolake-metastore token list shows all"
         )
-        raise errors.ConfigurationError(why)
-    return live[0]
+    if len(candidates) > 1:
+        ids = ", ".join(token.token_id for token in candidates)
+        raise errors.ConfigurationError(f"several tokens have the name {name!r}; give one of their ids: {ids}")
+    return candidates[0]
 
 
 def _keys(settings: Settings) -> TokenKeys:
@@ -232,9 +231,18 @@ def _opened(path: Path | None) -> Iterator[TextIO | None]:
         with os.fdopen(descriptor, "w") as file:
             yield file
         if beside.stat().st_size:
-            beside.replace(path)
+            _move(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def _move(beside: Path, path: Path) -> None:
+    try:
+        beside.replace(path)
+    except OSError as exc:
+        raise errors.ConfigurationError(
+            f"the token has a new secret, which {path} could not take ({exc.strerror}): rotate it again"
+        ) from exc
 
 
 def _shown(token: StoredToken) -> ShownToken:

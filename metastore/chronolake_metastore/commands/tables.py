@@ -22,6 +22,7 @@ from chronolake_metastore.domain.schemas import ChangeSchema
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.domain.tables import AlterTable, CreateTable, DropTable, FormerHolders, Table
 from chronolake_metastore.store import base_paths, catalog, clocks, identity, instants
+from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 
@@ -154,10 +155,12 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
 
     @override
     def names(self, command: AlterTable) -> Names:
-        new_name = command.new_name
-        if new_name is None:
-            return Names(tables=[command.name], namespaces=[split_table_name(command.name)[0]])
-        return Names(tables=[command.name, new_name], catalog=True, namespaces=[split_table_name(new_name)[0]])
+        name = command.new_name or command.name
+        return Names(
+            tables=list(dict.fromkeys([command.name, name])),
+            catalog=command.new_name is not None,
+            namespaces=[split_table_name(name)[0]] if command.concerns_storage else [],
+        )
 
     @override
     def sharing(self, command: AlterTable) -> Sharing:
@@ -168,12 +171,12 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
         self, state: State, command: AlterTable, evidence: Alteration, now: Now
     ) -> Loading[Alteration] | None:
         table = state.locked_table(command.name)
-        return None if table is None else self._load(table, command.new_name or table.name)
+        return None if table is None else self._load(table, command)
 
-    def _load(self, table: Table, new_name: str) -> Loading[Alteration]:
+    def _load(self, table: Table, command: AlterTable) -> Loading[Alteration]:
         metastore, pending = identity.find(), catalog.find_pending(table.table_id)
-        former = catalog.find_former_holders(new_name, table.table_id)
-        key = base_paths.find_key(table.table_id)
+        former = catalog.find_former_holders(command.new_name or table.name, table.table_id)
+        key = base_paths.find_key(table.table_id) if command.concerns_storage else Query.known(None)
         yield [metastore, pending, former, key]
         return Alteration(metastore.result.metastore_id, pending.result, former.result, key.result)
 

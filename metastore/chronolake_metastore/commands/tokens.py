@@ -43,9 +43,9 @@ class _TokenHandler(Handler[CommandT, StoredToken | None]):
         self, state: State, command: CommandT, evidence: StoredToken | None, origin: Origin
     ) -> AnyResult:
         payload = self._event(evidence, command, origin.now.wall)
-        event = None if payload is None else state.append(CATALOG_ID, origin, payload)
-        version = None if event is None else event.version
-        return TokenResult(log_id=CATALOG_ID, token_id=command.token_id, version=version)
+        if payload is not None:
+            state.append(CATALOG_ID, origin, payload)
+        return TokenResult(log_id=CATALOG_ID, token_id=command.token_id)
 
     @abstractmethod
     def _event(

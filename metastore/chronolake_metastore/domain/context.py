@@ -28,7 +28,8 @@ class Dialect(Protocol):
 class Context(msgspec.Struct, frozen=True):
     """The caller of a command, a note or a read. It is the first argument of everything that a caller asks for.
 
-    ``actor`` is the name that the log has for the caller: the ``subject``, or what an unknown caller says.
+    ``actor`` is the name that the log has for the caller: the ``subject``, with the actor for whom it acts if
+    it names one; what an unknown caller says; or the name of a worker.
     ``request_id`` distinguishes commands, and is the idempotency key where the caller has sent one. ``address``
     is where the connection comes from, if known.
     """

@@ -22,7 +22,7 @@ SHOWN_MAX: Final = 20
 
 
 class AllowLocation(Command, frozen=True):
-    """``location`` is in its normal form, see ``normalised``."""
+    """``location`` is in its normal form, the address of ``base_paths.parse``."""
 
     namespace: str
     location: str
@@ -61,11 +61,6 @@ def is_within(address: str, locations: Sequence[str]) -> bool:
     return any(address.startswith(location) for location in locations)
 
 
-def normalised(location: str) -> str:
-    """The normal form of a location, whose links are not followed; raises ``ValueError`` as ``parse``."""
-    return base_paths.parse(location).address
-
-
 def address_of(base_path: str, key: str | None) -> str | None:
     """The normal form of a base path; None if it has none.
 
@@ -75,7 +70,7 @@ def address_of(base_path: str, key: str | None) -> str | None:
         location = base_paths.parse(base_path)
     except ValueError:
         return None
-    return key or location.key if location.kind is Kind.FILE else location.address
+    return (key or location.key) if location.kind is Kind.FILE else location.address
 
 
 def effective(namespace: str, own: Sequence[str] | None, default: Sequence[str]) -> AllowedLocations:

@@ -209,10 +209,9 @@ class EraResult(Result, frozen=True, kw_only=True):
 
 
 class TokenResult(Result, frozen=True, kw_only=True):
-    """A token that was created, rotated or revoked; ``version`` is that of the event, if there is one."""
+    """A token that was created, rotated or revoked."""
 
     token_id: str
-    version: int | None
 
 
 class LocationResult(Result, frozen=True, kw_only=True):

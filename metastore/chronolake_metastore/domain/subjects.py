@@ -9,7 +9,7 @@ import msgspec
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """A caller whose identity the server has verified.
+    """A caller, as the server knows it.
 
     ``name`` is ``token:<id>``, ``oidc:<alias of the issuer>:<sub>``, ``admin``, ``server`` or ``anonymous``.
     """

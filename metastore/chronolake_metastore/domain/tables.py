@@ -173,6 +173,12 @@ class AlterTable(Command, frozen=True):
     set: dict[str, str] = msgspec.field(default_factory=dict)
     unset: Sequence[str] = ()
 
+    @property
+    def concerns_storage(self) -> bool:
+        """Whether it may change where the table is, or in which namespace's locations that must be."""
+        names = [*self.set, *self.unset]
+        return self.new_name is not None or any(name.startswith(storage.PREFIX) for name in names)
+
 
 class DropTable(Command, frozen=True):
     """With a ``version``, the table is dropped only if this is the last version of its log."""
@@ -214,7 +220,7 @@ def create(
             f"the table {definition.name!r} exists already; use it, drop it, or choose another name",
             table=definition.name,
         )
-    # Before its neighbours: of the tables elsewhere a caller learns nothing.
+    # Checked before neighbours, so that a caller learns nothing about tables elsewhere.
     allowed.refuse_outside(definition.base_path, locations.address_of(definition.base_path, key))
     base_paths.refuse_taken(definition, neighbours)
     if namespace is None:

@@ -278,6 +278,7 @@ class Catalog:
             try:
                 ctx = msgspec.structs.replace(ctx, table_id=table_id)
                 _, version = await self._service.read(ctx, queries.find, known.name)
+                await folder.check_location()
                 now = version, "" if known.loaded is None else known.loaded.location
                 served = now[1].rpartition("/")[2]
                 if served and await folder.read(served, 0) is None:
@@ -389,6 +390,8 @@ class Catalog:
         if known.folder is None or known.place != place:
             known.folder = None
             known.folder, known.place = await self._open_folder(table), place
+        else:
+            await known.folder.check_location()
         return known.folder
 
     async def _load(

@@ -19,6 +19,9 @@ class MetadataFolder(Protocol):
     path: str
     """The folder below the base path."""
 
+    async def check_location(self) -> None:
+        """Raise ``ConfigurationError`` if the location of the table was revoked since the folder was opened."""
+
     async def sizes(self) -> dict[str, int]:
         """The names of the catalog's files in the folder, with their sizes, without other files."""
 
@@ -45,6 +48,9 @@ class AbsentFolder:
 
     def __init__(self, path: str) -> None:
         self.path = path
+
+    async def check_location(self) -> None:
+        """Nothing is in a location."""
 
     async def sizes(self) -> dict[str, int]:
         """No files."""

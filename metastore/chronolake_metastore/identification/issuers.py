@@ -17,7 +17,7 @@ ALGORITHMS: Final = ("RS256", "ES256")
 KNOWN_ALGORITHMS: Final = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512"}
 )
-"""Signatures with a public key. With a shared one, whoever verifies tokens could make them."""
+"""Signatures with a public key. With a shared key, a verifier could make tokens."""
 
 Alias = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,31}\Z")]
 
@@ -75,7 +75,7 @@ def _fault(issuer: Issuer) -> str | None:
 
 
 def is_trustworthy(url: str) -> bool:
-    """Whether nobody between this machine and the URL can change its answer."""
+    """Whether its answer cannot be changed on the way: by https, or on this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:

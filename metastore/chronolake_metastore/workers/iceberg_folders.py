@@ -10,7 +10,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.iceberg.folders import BasePathAbsent
 from chronolake_metastore.store.pending_plans import Place
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.workers.table_storage import TableStorage, run
+from chronolake_metastore.workers.table_storage import TableStorage, check_location, run
 from chronolake_storage.errors import FolderMissing, TooLarge
 from chronolake_storage.files import Files
 from chronolake_storage.guard import ICEBERG_FILE, ICEBERG_FOLDER, Guard
@@ -19,22 +19,24 @@ from chronolake_storage.guard import ICEBERG_FILE, ICEBERG_FOLDER, Guard
 class IcebergFolder:
     """The folder of one table; see ``iceberg.folders.MetadataFolder``.
 
-    ``guard`` permits files to be created. ``deletions`` also compares the log's head with the claim. A folder
-    stays open, so ``refuse_outside`` raises ``ConfigurationError`` if its location was revoked.
+    ``guard`` permits files to be created. ``deletions`` also compares the log's head with the claim.
     """
 
     def __init__(
-        self, files: Files, guard: Guard, deletions: Guard, refuse_outside: Callable[[], Awaitable[None]]
+        self, files: Files, guard: Guard, deletions: Guard, check_location: Callable[[], Awaitable[None]]
     ) -> None:
-        self._refuse_outside = refuse_outside
+        self._check_location = check_location
         self._files = files
         self._guard = guard
         self._deletions = deletions
         self.path = _path(guard.table_id)
 
+    async def check_location(self) -> None:
+        """Raise ``ConfigurationError`` if the location of the table was revoked since the folder was opened."""
+        await self._check_location()
+
     async def sizes(self) -> dict[str, int]:
         """The names of the catalog's files in the folder, with their sizes."""
-        await self._refuse_outside()
         files = await run(lambda: self._files.files_in(self.path))
         # The guard refuses to remove any file as long as one of another name is to be removed too.
         return {file.file_name: file.size_bytes for file in files if ICEBERG_FILE.fullmatch(file.file_name)}
@@ -49,7 +51,6 @@ class IcebergFolder:
                 return b""
             return None if content is None else content.body
 
-        await self._refuse_outside()
         return await run(read)
 
     async def create(self, stages: Sequence[Sequence[tuple[str, bytes]]]) -> None:
@@ -62,12 +63,10 @@ class IcebergFolder:
                     [[(f"{self.path}/{name}", content) for name, content in files] for files in stages]
                 )
 
-        await self._refuse_outside()
         await run(create)
 
     async def remove(self, names: Sequence[str]) -> None:
         """Remove files of the folder."""
-        await self._refuse_outside()
         await run(lambda: self._deletions.remove_iceberg_files([f"{self.path}/{name}" for name in names]))
 
 
@@ -75,6 +74,7 @@ class IcebergFolders:
     """Opens the folders of tables, each time it is asked."""
 
     def __init__(self, database: Database, storage_endpoints: Collection[str]) -> None:
+        self._database = database
         self._storage = TableStorage(database, storage_endpoints)
 
     async def open(self, table: Table) -> IcebergFolder:
@@ -90,8 +90,8 @@ class IcebergFolders:
         # All files are named by their content, so a database that lacks an event overwrites nothing. But it
         # would delete what the states after that event need.
         deletions = Guard(files, owner, metastore, log=metastore)
-        refuse_outside = partial(self._storage.refuse_outside, place)
-        return IcebergFolder(files, Guard(files, owner, metastore), deletions, refuse_outside)
+        location = partial(check_location, self._database, place)
+        return IcebergFolder(files, Guard(files, owner, metastore), deletions, location)
 
 
 def _path(table_id: str) -> str:

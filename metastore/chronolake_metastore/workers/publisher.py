@@ -37,7 +37,7 @@ from chronolake_metastore.store.publication import Changed
 from chronolake_metastore.workers import held_tables
 from chronolake_metastore.workers.held_tables import HeldTables
 from chronolake_metastore.workers.publication_execution import Counts, PublicationExecution
-from chronolake_metastore.workers.table_storage import TableFiles, TableStorage
+from chronolake_metastore.workers.table_storage import TableFiles, TableStorage, check_location
 from chronolake_metastore.workers.worker import context_of
 from chronolake_model.backoff import Backoff
 from chronolake_model.publication import (
@@ -365,7 +365,7 @@ class ServerPublisher:
         opened = self._opened.get(place.table_id)
         try:
             if opened is not None and opened.place == place:
-                await self._storage.refuse_outside(place)
+                await check_location(self._database, place)
                 return opened.files
             files = await self._storage.opened(place)
         except errors.ConfigurationError as exc:

@@ -126,7 +126,7 @@ class MetastoreOfThread:
 
     async def _needed(self, deleting: Deleting, files: list[DeletedFile]) -> list[RefusedDeletion]:
         assert deleting.by is not None, "a server deletes no orphans"
-        await refuse_outside(self._database, self._place)
+        await check_location(self._database, self._place)
         requested_time = parse_time(deleting.by)
 
         async def refused(answers: timeline.Answers) -> list[RefusedDeletion]:
@@ -153,12 +153,14 @@ async def owner_of(connection: Reader, place: Place) -> Owner:
     return Owner(str(present.metastore_id), str(place.table_id), place.table, list(map(str, took_over)))
 
 
-async def refuse_outside(database: Database, place: Place) -> None:
+async def check_location(database: Database, place: Place) -> None:
     """Raise ``ConfigurationError`` unless the table's namespace may now have tables at its base path."""
     namespace, _ = split_table_name(place.table)
     async with database.reading() as connection:
         allowed = await locations.allowed(database, connection, namespace)
-    await run(lambda: locations.refuse_outside(allowed, place.base_path))
+    if allowed.locations is not None:
+        # In a thread: the links of the path are resolved.
+        await run(lambda: locations.refuse_outside(allowed, place.base_path))
 
 
 class TableFiles:
@@ -305,7 +307,7 @@ class TableStorage:
 
     async def check(self, place: Place) -> Files:
         """Raise ``ConfigurationError`` unless this server may use, and sees, the folder or the bucket."""
-        await self.refuse_outside(place)
+        await check_location(self._database, place)
         options = options_of(place.properties)
         refuse_endpoint(options, self._storage_endpoints)
         files = await run(lambda: opening.open_files(place.base_path, options))
@@ -315,10 +317,6 @@ class TableStorage:
         except TimeoutError as exc:
             raise errors.ConfigurationError(f"{place.base_path} does not answer") from exc
         return files
-
-    async def refuse_outside(self, place: Place) -> None:
-        """As ``refuse_outside``, before storage that was opened earlier is used again."""
-        await refuse_outside(self._database, place)
 
     def back_off_after(self, place: Place, reason: str) -> None:
         """Begin a backoff after a failure, and log ``reason``."""
