@@ -46,7 +46,7 @@ def example(setting: Setting) -> tuple[str, Any]:
     if setting.type in (bool, bool | None):
         return "true", True
     if setting.type == Sequence[str]:
-        return "s3://lake/", ["s3://lake/"]
+        return "s3://lake/", ("s3://lake/",)
     if setting.type in (Path, Path | None):
         return "/srv/lake", Path("/srv/lake")
     if isinstance(setting.type, enum.EnumType):

@@ -66,7 +66,7 @@ def of_settings(
             values = {name: arguments.pop(name) for name in options}
             is_folder_given = _is_given(arguments.pop(_CONTEXT), "data_dir")
             _refuse_two_databases(values["dsn"], is_folder_given=is_folder_given)
-            values["storage_endpoints"] = values.get("storage_endpoints") or ()
+            values["storage_endpoints"] = tuple(values.get("storage_endpoints") or ())
             values["locations"] = tuple(map(object_storage.location_of, values.get("locations") or ()))
             settings = Settings(**values | {"dsn": _refuse_empty(values["dsn"])})
             telemetry.configure(settings.log_format, settings.log_level)
