@@ -429,3 +429,17 @@ def test_the_public_may_not_call_the_functions_of_auditors(audited: Audited, fun
         [function],
     )
     assert row == {"others": 0}
+
+
+@pytest.mark.parametrize("name", ["jsonb", "xid8"])
+def test_no_function_of_the_auditor_runs_as_the_owner(audited: Audited, name: str) -> None:
+    made = f"""
+        CREATE FUNCTION pg_temp.is_ours({name}) RETURNS boolean LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'executed as %', current_user; END $$;
+        CREATE DOMAIN pg_temp.{name} AS pg_catalog.{name} CHECK (pg_temp.is_ours(VALUE));
+    """
+    with psycopg.connect(audited.history.dsn) as connection:
+        connection.execute("SET ROLE chronolake_auditor")
+        connection.execute(made.encode())
+
+        assert connection.execute("SELECT * FROM chronolake.state_at('WyIwIiwwXQ')").fetchall() == []

@@ -111,6 +111,16 @@ def test_the_login_of_a_server_may_not(ended_era: str, abuse: str) -> None:
         connection.execute(abuse.encode())
 
 
+def test_a_table_of_the_server_does_not_say_who_the_owner_is(ended_era: str) -> None:
+    with psycopg.connect(ended_era) as connection:
+        connection.execute(
+            "CREATE TEMP TABLE pg_namespace AS"
+            " SELECT nspname, 'chronolake_server'::regrole::oid AS nspowner FROM pg_catalog.pg_namespace"
+        )
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="only the owner"):
+            connection.execute(EVENT.format(column="instant", value="now()", type="'TokenCreated'").encode())
+
+
 def test_an_event_of_another_type_shows_that_the_forgeries_are_well_formed(
     history: History, taken_over: str
 ) -> None:

@@ -1,5 +1,6 @@
 -- The tables at a position of the log, which a cursor over all tables names; null is its present end. It runs with the rights of its owner, so a caller
--- needs no rights to the projections. The search_path is fixed, so that of a caller has no effect on it.
+-- needs no rights to the projections. The search_path is fixed, so that of a caller has no effect on it. Without pg_temp at its
+-- end, PostgreSQL looks for types in the temporary schema first, and a check of a caller's domain would run as the owner.
 CREATE FUNCTION chronolake.state_at("position" text)
     RETURNS TABLE (
         table_name text,
@@ -12,7 +13,7 @@ CREATE FUNCTION chronolake.state_at("position" text)
         tick_us bigint
     )
     LANGUAGE plpgsql STABLE SECURITY DEFINER
-    SET search_path = pg_catalog
+    SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     place jsonb;
