@@ -88,12 +88,14 @@ def test_a_request_is_answered_in_time_with_a_silent_database(
         freezer.freeze()
         late = [table.begin(key=key), http.get("/v1/namespaces"), table.begin()]
         mark = table.mark("20260101000000000", rest.marker("20260101000000000"))
+        of_iceberg = http.get("/iceberg/v1/namespaces")
         freezer.thaw()
 
     for answer in (*late, mark):
         refused(answer, 503, "database-unavailable")
         assert answer.headers["Retry-After"] == "1"
     assert late[0].headers["Idempotency-Key"] == late[0].json()["idempotency_key"] == key
+    assert of_iceberg.json()["error"]["type"] == "ServiceUnavailableException"
 
 
 def test_a_command_answered_too_late_takes_effect_once(

@@ -10,14 +10,12 @@ from collections import Counter
 from collections.abc import Coroutine
 from typing import Any, Final
 
-import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.parameters import KEY_HEADER
-from chronolake_model.problems import MEDIA_TYPE, ProblemCode, problem
+from chronolake_metastore.api import early_answers
+from chronolake_model.problems import ProblemCode
 
 ADVICE: Final = (
     "the server could not answer in time; send the request again with the same idempotency key: if the command "
@@ -130,8 +128,9 @@ class _Exchange:
     async def _answer_late(self) -> None:
         path = self._scope["path"]
         _log.warning("answered too late", method=self._scope["method"], path=path, seconds=self._seconds)
-        retry_after = (b"retry-after", problems.RETRY_AFTER_SECONDS.encode())
-        await self._answer(ProblemCode.DATABASE_UNAVAILABLE, ADVICE, {"seconds": self._seconds}, retry_after)
+        context, header = {"seconds": self._seconds}, early_answers.RETRY_AFTER
+        code = ProblemCode.DATABASE_UNAVAILABLE
+        await early_answers.refuse(self._scope, self._send, code, ADVICE, header=header, context=context)
 
     async def _answer_slow(self) -> None:
         path, came = self._scope["path"], self._body_bytes
@@ -141,21 +140,9 @@ class _Exchange:
             f"not executed; a body has {self._seconds:g} s, and one more second for each "
             f"{BODY_BYTES_PER_SECOND} bytes"
         )
-        await self._answer(ProblemCode.BODY_TOO_SLOW, detail, {"body_bytes": came}, (b"connection", b"close"))
-
-    async def _answer(
-        self, code: ProblemCode, detail: str, context: dict[str, Any], header: tuple[bytes, bytes]
-    ) -> None:
-        key = parameters.remembered_key(self._scope)
-        document = problem(code, detail, self._scope["path"], context, idempotency_key=key)
-        headers = [
-            (b"content-type", MEDIA_TYPE.encode()),
-            header,
-            *([] if key is None else [(KEY_HEADER.lower().encode(), key.encode())]),
-        ]
-        body = msgspec.json.encode(document)
-        await self._send({"type": "http.response.start", "status": code.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+        context, header = {"body_bytes": came}, (b"connection", b"close")
+        code = ProblemCode.BODY_TOO_SLOW
+        await early_answers.refuse(self._scope, self._send, code, detail, header=header, context=context)
 
 
 def _has_body(scope: HTTPScope) -> bool:

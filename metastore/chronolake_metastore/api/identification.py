@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import parameters, problems
-from chronolake_metastore.api.iceberg import refusals
+from chronolake_metastore.api import early_answers
 from chronolake_metastore.domain.subjects import ANONYMOUS, Subject
 from chronolake_metastore.errors import Reason
 from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.metrics import Metrics
-from chronolake_model.problems import MEDIA_TYPE, ProblemCode, problem
+from chronolake_model.problems import ProblemCode
 
 CHALLENGE: Final = 'Bearer realm="chronolake"'
 OPEN_PATHS: Final = frozenset({b"/health", b"/ready", b"/docs", b"/openapi.json"})
 """These, exactly, need no caller for GET and HEAD."""
+_CHALLENGED: Final = (b"www-authenticate", CHALLENGE.encode())
 STREAM_CHECK_SECONDS: Final = 2.0
 """How old the identification of the caller of a stream may be when a part of it is sent."""
 
@@ -115,18 +114,5 @@ def _token_of(scope: HTTPScope) -> str:
 
 
 async def _refuse(scope: HTTPScope, exc: errors.TimelineError, send: Send) -> None:
-    code = exc.code
-    document: Any
-    if refusals.is_of_iceberg(scope["path"]):
-        document, media_type = refusals.answer(code.status, exc.detail).content, "application/json"
-    else:
-        document = problem(code, exc.detail, parameters.path_as_sent(scope), {})
-        media_type = MEDIA_TYPE
-    body = b"" if scope["method"] == "HEAD" else msgspec.json.encode(document)
-    headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
-    if code is ProblemCode.UNAUTHENTICATED:
-        headers.append((b"www-authenticate", CHALLENGE.encode()))
-    else:
-        headers.append((b"retry-after", problems.RETRY_AFTER_SECONDS.encode()))
-    await send({"type": "http.response.start", "status": code.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body, "more_body": False})
+    header = _CHALLENGED if exc.code is ProblemCode.UNAUTHENTICATED else early_answers.RETRY_AFTER
+    await early_answers.refuse(scope, send, exc.code, exc.detail, header=header)
