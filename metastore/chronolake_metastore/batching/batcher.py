@@ -208,7 +208,7 @@ class BatchQueue(Generic[EntryT]):
 
 
 class Waiting(msgspec.Struct, Generic[RequestT, ResultT]):
-    """A waiting request, with the keys that no other batch under way may have, and its weight."""
+    """A waiting request, with the keys that no other batch under way may have, and its number of files."""
 
     request: RequestT
     answer: asyncio.Future[ResultT]

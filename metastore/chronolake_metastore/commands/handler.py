@@ -65,7 +65,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):
-    """Locks, facts, weight and decision of one kind of command.
+    """Locks, facts, number of files and decision of one kind of command.
 
     ``evidence`` are the facts for the decision beside the state; ``no_evidence`` is for a command without any.
     """
@@ -82,7 +82,7 @@ class Handler(ABC, Generic[CommandT, EvidenceT]):
         return Sharing.SHARED
 
     def files(self, command: CommandT) -> int:
-        """The weight of the command, in files. The weight of a group is bounded."""
+        """The number of files of the command. Those of a group are bounded."""
         return 0
 
     def is_bulk(self, command: CommandT) -> bool:
