@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -19,14 +18,15 @@ from joserfc.jws import JWSRegistry
 from chronolake_metastore import errors
 from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.errors import Reason
+from chronolake_metastore.identification import remembered
 from chronolake_metastore.identification.issuers import Issuer
 from chronolake_metastore.identification.jwks import LIFESPAN_SECONDS, IssuerKeys
+from chronolake_metastore.identification.remembered import Remembered
 from chronolake_model import decoding
 
 LEEWAY_SECONDS: Final = 30
 """How far the clocks of issuer and server may differ."""
 REMEMBERED_SECONDS: Final = 60.0
-REMEMBERED_MAX: Final = 10_000
 _SUB_CHARS_MAX: Final = 255
 
 
@@ -57,7 +57,7 @@ class OidcVerifier:
             for alias, issuer in issuers.items()
         }
         self._wall_clock = wall_clock
-        self._verified: dict[bytes, _Verified] = {}
+        self._verified: Remembered[_Verified] = Remembered()
 
     async def run(self) -> None:
         """Fetch the keys of all issuers again and again, until cancelled."""
@@ -74,14 +74,11 @@ class OidcVerifier:
 
     async def identify(self, token: str) -> Subject:
         """The subject of a token; raises ``Unauthenticated``."""
-        digest, now = hashlib.sha256(token.encode()).digest(), self._wall_clock()
-        verified = self._verified.get(digest)
+        key, now = remembered.key_of(token), self._wall_clock()
+        verified = self._verified.get(key)
         if verified is None or now >= verified.until:
             verified = await self._verify(token, now)
-            self._verified.pop(digest, None)
-            if len(self._verified) >= REMEMBERED_MAX:
-                del self._verified[next(iter(self._verified))]
-            self._verified[digest] = verified
+            self._verified.remember(key, verified)
         return verified.subject
 
     async def _verify(self, token: str, now: float) -> _Verified:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import time
 from collections.abc import AsyncIterator, Callable
@@ -17,6 +16,8 @@ from chronolake_metastore.domain import tokens
 from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.domain.tokens import StoredDigest, StoredToken
 from chronolake_metastore.errors import Reason
+from chronolake_metastore.identification import remembered
+from chronolake_metastore.identification.remembered import Remembered
 from chronolake_metastore.identification.token_keys import TokenKeys
 from chronolake_metastore.store import tokens as store
 from chronolake_metastore.store.postgres.engine import Database
@@ -24,7 +25,6 @@ from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 VERSION_SECONDS: Final = 1.0
 """How old the known version of the catalog may be: a revoked token is accepted no longer than this."""
-REMEMBERED_MAX: Final = 10_000
 WAITING_MAX: Final = 1_000
 """How many callers may wait for the same kind of read; further ones are answered 503."""
 
@@ -86,7 +86,7 @@ class TokenVerifier:
         self._keys = keys
         self._clock = clock
         self._wall_clock = wall_clock
-        self._verified: dict[bytes, _Verified] = {}
+        self._verified: Remembered[_Verified] = Remembered()
         self._version: int | None = None
         self._version_read_at = 0.0
         # Strangers, who can make up tokens, wait for each other and not for callers that are known.
@@ -98,7 +98,7 @@ class TokenVerifier:
         if token_id is None:
             raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
         await self._read_version()
-        key = hashlib.sha256(text.encode()).digest()
+        key = remembered.key_of(text)
         verified = self._present(key) or await self._look_up(key, text, token_id)
         if verified.until is not None and self._now() >= verified.until:
             raise errors.Unauthenticated(Reason.EXPIRED)
@@ -110,15 +110,15 @@ class TokenVerifier:
         return None if verified is None or verified.version != self._version else verified
 
     async def _look_up(self, key: bytes, text: str, token_id: str) -> _Verified:
-        async with (self._known if key in self._verified else self._strangers).turn():
+        async with (self._strangers if self._verified.get(key) is None else self._known).turn():
             if verified := self._present(key):
                 return verified
             # Read before the token: it may be revoked afterwards, and must not be remembered for good.
             version = self._version
             stored = await store.get(self._database, token_id)
-            self._verified.pop(key, None)
+            self._verified.forget(key)
             verified = self._verify(text, stored, version)
-            self._remember(key, verified)
+            self._verified.remember(key, verified)
             return verified
 
     async def _read_version(self) -> None:
@@ -152,11 +152,6 @@ class TokenVerifier:
     def _is_of(self, text: str, stored: StoredDigest) -> bool:
         digest = self._keys.digest(stored.key_id, text)
         return digest is not None and hmac.compare_digest(digest, stored.digest)
-
-    def _remember(self, key: bytes, verified: _Verified) -> None:
-        if len(self._verified) >= REMEMBERED_MAX:
-            del self._verified[next(iter(self._verified))]
-        self._verified[key] = verified
 
     def _now(self) -> Micros:
         return Micros(int(self._wall_clock() * MICROS_PER_SECOND))
