@@ -100,11 +100,18 @@ _FILE: Final = """
 """
 """A data file's columns, in the order in which ``store.files.PublishedFile`` has them."""
 
+_TOKEN: Final = """
+    t.token_id, micros(t.created_at), micros(t.expires_at), t.acts_for_others, t.key_id, t.digest,
+    t.previous_key_id, t.previous_digest, micros(t.previous_until), micros(t.revoked_at), n.name
+"""
+"""A token's columns and its name, in the order in which ``store.tokens`` reads them."""
+
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 _FRAGMENTS: Final = {
     **_INSTANT_FRAGMENTS,
     "{file}": _FILE.strip(),
     "{pending}": _PENDING.strip(),
+    "{token}": _TOKEN.strip(),
 }
 
 
@@ -112,8 +119,9 @@ def load(name: str) -> str:
     """The statement in ``sql/<name>.sql``; ``name`` is ``noun/what it does``.
 
     ``%(name)s`` in it is a parameter. ``{instant}`` stands for the columns of the instant ``i``, ``{file}`` for
-    those of the file ``f``, ``{pending}`` for whether the instant was pending, ``{instant_...}`` and
-    ``{begun_...}`` for parts of the statements that save and add instants.
+    those of the file ``f``, ``{token}`` for those of the token ``t`` with the name ``n``, ``{pending}`` for
+    whether the instant was pending, ``{instant_...}`` and ``{begun_...}`` for parts of the statements that save
+    and add instants.
     """
     statement = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
     for placeholder, fragment in _FRAGMENTS.items():

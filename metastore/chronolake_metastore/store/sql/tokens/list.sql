@@ -1,6 +1,4 @@
-SELECT
-    t.token_id, micros(t.created_at), micros(t.expires_at), t.acts_for_others, t.key_id, t.digest, t.previous_key_id,
-    t.previous_digest, micros(t.previous_until), micros(t.revoked_at), n.name
+SELECT {token}
 FROM token t
 LEFT JOIN token_name n ON n.token_id = t.token_id
 ORDER BY t.created_at, t.token_id
