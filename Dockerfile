@@ -24,8 +24,12 @@ USER chronolake
 WORKDIR /var/lib/chronolake
 EXPOSE 7077
 # Inside a container the loopback interface reaches nobody, so the server listens at all interfaces. It refuses to
-# do so unless CHRONOLAKE_ALLOW_ANONYMOUS says that whoever reaches the port may do everything.
+# start unless callers need tokens (CHRONOLAKE_ACCESS=on, see docs/security.md), or CHRONOLAKE_ALLOW_ANONYMOUS=true
+# lets every client do everything.
+#
+# The check reads the variables, and verifies no certificate: that is seldom one for 127.0.0.1. A server that asks
+# for certificates of clients (CHRONOLAKE_TLS_CLIENT_CA) needs another check.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as r; r.urlopen('http://127.0.0.1:' + os.environ.get('CHRONOLAKE_PORT', '7077') + '/ready', timeout=4)"]
+    CMD ["python", "-c", "import os, ssl, urllib.request as r; c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE; r.urlopen(('https' if os.environ.get('CHRONOLAKE_TLS_CERTIFICATE') else 'http') + '://127.0.0.1:' + os.environ.get('CHRONOLAKE_PORT', '7077') + '/ready', timeout=4, context=c)"]
 ENTRYPOINT ["chronolake-metastore"]
 CMD ["serve"]

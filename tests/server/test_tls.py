@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,8 +18,9 @@ from cryptography.hazmat.primitives import serialization
 
 import chronolake
 from chronolake_metastore import errors
-from chronolake_metastore.cli import encryption
+from chronolake_metastore.cli import encryption, serving
 from chronolake_metastore.settings import Settings
+from tests.docs.markdown import ROOT
 from tests.fix_server import ServerProcess
 
 
@@ -149,3 +154,22 @@ def test_a_key_with_a_password_is_refused_and_nobody_is_asked(
     settings = Settings(tls_certificate=certificates.certificate, tls_key=tmp_path / "key")
     with pytest.raises(errors.ConfigurationError, match="has a password"):
         encryption.options(settings)
+
+
+def is_healthy(server: ServerProcess, **environment: str) -> bool:
+    """Whether the check of the image, in this environment, finds the server ready."""
+    (check,) = re.findall(r"^HEALTHCHECK .*\\\n +CMD (\[.+\])$", (ROOT / "Dockerfile").read_text("utf-8"), re.M)
+    command = [sys.executable, *json.loads(check)[1:]]
+    variables = {"CHRONOLAKE_PORT": str(server.port), **environment}
+    return subprocess.run(command, env=variables, capture_output=True, check=False).returncode == 0
+
+
+def test_a_server_with_tls_is_healthy_for_the_check_of_the_image_and_has_its_port(
+    serve: Callable[..., ServerProcess], certificates: Certificates, shared_server: ServerProcess
+) -> None:
+    server = serve(certificates.client(), *certificates.flags)
+    assert is_healthy(server, CHRONOLAKE_TLS_CERTIFICATE=str(certificates.certificate))
+    assert not is_healthy(server)
+    assert is_healthy(shared_server)
+    with pytest.raises(errors.ConfigurationError, match="a Chronolake server listens there"):
+        serving.refuse_taken_port(Settings(port=server.port))

@@ -10,6 +10,7 @@ import http.client
 import json
 import signal
 import socket
+import ssl
 from typing import Any, Final
 
 import uvloop
@@ -143,19 +144,25 @@ def refuse_taken_port(settings: Settings) -> None:
 
 def _listener(settings: Settings) -> str:
     """The program that has the port: a Chronolake server says so at ``/``."""
-    connection = http.client.HTTPConnection(settings.host, settings.port, timeout=_LISTENER_SECONDS)
+    any_certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    any_certificate.check_hostname, any_certificate.verify_mode = False, ssl.CERT_NONE
+    host, port = settings.host, settings.port
+    plain = http.client.HTTPConnection(host, port, timeout=_LISTENER_SECONDS)
+    encrypted = http.client.HTTPSConnection(host, port, timeout=_LISTENER_SECONDS, context=any_certificate)
+    return _CHRONOLAKE if _is_chronolake(plain) or _is_chronolake(encrypted) else "another program"
+
+
+def _is_chronolake(connection: http.client.HTTPConnection) -> bool:
     try:
         with contextlib.closing(connection):
             connection.request("GET", "/")
             answer = connection.getresponse()
             if answer.getheader("WWW-Authenticate") == identification.CHALLENGE:
-                return _CHRONOLAKE
+                return True
             index = json.loads(answer.read(_INDEX_BYTES_MAX))
     except (OSError, ValueError, http.client.HTTPException):
-        return "another program"
-    if isinstance(index, dict) and index.get("name") == "chronolake":
-        return _CHRONOLAKE
-    return "another program"
+        return False
+    return isinstance(index, dict) and index.get("name") == "chronolake"
 
 
 def as_json(document: dict[str, Any]) -> str:
