@@ -1,9 +1,8 @@
-"""The token of a client, and the certificates that it trusts. No text that is made of these has the token."""
+"""The token of a client, and the certificates that it trusts. No representation of them shows the token."""
 
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import os
 import re
 import ssl
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from chronolake_model import machine
 from chronolake_model.environment import (
     CA_FILE_VARIABLE,
     PLAIN_HTTP_VARIABLE,
@@ -47,7 +47,7 @@ class Token(httpx.Auth):
         return "<Token>"
 
     def __reduce__(self) -> tuple[object, ...]:  # type: ignore[explicit-override]  # as above
-        # Whatever is pickled may be written to disk, or shown in a plan.
+        # A pickled object may be written to disk, or shown in a plan.
         raise TypeError("a token is not pickled; give token_file, or set CHRONOLAKE_TOKEN_FILE in each process")
 
     def _read(self) -> None:
@@ -64,9 +64,7 @@ class Token(httpx.Auth):
             raise ValueError(f"the token file {self._file} cannot be read: {exc.strerror}") from exc
 
 
-def token_of(
-    url: str, text: str | None, file: str | os.PathLike[str] | None, *, allow_plain_http: bool = False
-) -> Token | None:
+def token_of(url: str, text: str | None, file: str | os.PathLike[str] | None) -> Token | None:
     """The token of the arguments, or else of $CHRONOLAKE_TOKEN or $CHRONOLAKE_TOKEN_FILE.
 
     Raises ``ValueError`` for two of them, and for one that would travel unencrypted to another machine.
@@ -78,8 +76,8 @@ def token_of(
         file = None if text is not None else os.environ.get(TOKEN_FILE_VARIABLE) or None
     if text is None and file is None:
         return None
-    allowed = allow_plain_http or os.environ.get(PLAIN_HTTP_VARIABLE) == "true"
-    if not allowed and url.lower().startswith("http:") and not is_plain_loopback(url):
+    is_allowed = os.environ.get(PLAIN_HTTP_VARIABLE) == "true"
+    if not is_allowed and url.lower().startswith("http:") and not is_plain_loopback(url):
         raise ValueError(
             "a token is not sent over plain http to another machine, where others could read it: use an https "
             f"URL, or set {PLAIN_HTTP_VARIABLE}=true if the network protects it"
@@ -89,7 +87,7 @@ def token_of(
 
 def is_plain_loopback(url: str) -> bool:
     """Whether a URL is of this machine, by plain http."""
-    return url.lower().startswith("http:") and _is_loopback(urlsplit(url).hostname or "")
+    return url.lower().startswith("http:") and machine.is_loopback(urlsplit(url).hostname or "")
 
 
 def trust(url: str, ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext | bool:
@@ -129,12 +127,3 @@ def _checked(text: str, what: str) -> str:
     if not _TOKEN.fullmatch(text):
         raise ValueError(f"{what} must be one word of printable ASCII characters")
     return text
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import getpass
 import importlib.metadata
 import logging
 import os
@@ -23,7 +22,7 @@ import msgspec
 from chronolake import _credentials, errors
 from chronolake._credentials import Token
 from chronolake.calls.base import Call
-from chronolake_model import decoding
+from chronolake_model import decoding, machine
 from chronolake_model.backoff import Backoff
 from chronolake_model.environment import URL_VARIABLE
 from chronolake_model.files import ARROW
@@ -294,7 +293,7 @@ def version() -> str:
 
 def actor() -> str:
     """The user of this process: user@host."""
-    return f"{_user()}@{socket.gethostname()}"
+    return f"{machine.user()}@{socket.gethostname()}"
 
 
 def default_writer() -> str:
@@ -317,14 +316,6 @@ def arrow_request(call: Call[Any], endpoint: Endpoint) -> dict[str, Any]:
 def stream_timeout(endpoint: Endpoint) -> httpx.Timeout:
     """The timeouts of a streamed answer: the one between two pieces is longer."""
     return httpx.Timeout(endpoint.timeout_seconds, read=_STREAM_SILENT_SECONDS)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container may run under a user id without an entry in the passwd file.
-        return f"uid-{os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 def _header_text(text: str) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import enum
-import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
 import msgspec
+
+from chronolake_model import machine
 
 _KIB: Final = 1_024
 _MIB: Final = 1_024 * _KIB
@@ -427,7 +428,7 @@ _PLAIN: Final = (
 
 def is_open_to_network(settings: Settings) -> bool:
     """Whether unknown callers of other machines may do everything."""
-    return settings.access is Access.OFF and not is_loopback(settings.host)
+    return settings.access is Access.OFF and not machine.is_loopback(settings.host)
 
 
 def warnings_of(settings: Settings) -> list[str]:
@@ -435,19 +436,13 @@ def warnings_of(settings: Settings) -> list[str]:
     warnings = [] if settings.locations else [_ANYWHERE]
     if is_open_to_network(settings):
         warnings.append(f"access is off: every client that reaches {settings.host} may do everything")
-    if settings.access is Access.ON and settings.tls_certificate is None and not is_loopback(settings.host):
+    if (
+        settings.access is Access.ON
+        and settings.tls_certificate is None
+        and not machine.is_loopback(settings.host)
+    ):
         warnings.append(_PLAIN)
     return warnings
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def all_settings() -> list[Setting]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -24,6 +22,7 @@ from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import diagnosis
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
+from chronolake_model import machine
 
 ResultT = TypeVar("ResultT")
 
@@ -54,7 +53,7 @@ async def execute(database: Database, command: Command, kind: str) -> AnyResult:
 
     Raises ``ConfigurationError`` for an invalid one, and other ``TimelineError``.
     """
-    ctx = Context(actor_of(SERVER, _user()), f"{kind}-{uuid.uuid4()}", subject=SERVER)
+    ctx = Context(actor_of(SERVER, machine.user()), f"{kind}-{uuid.uuid4()}", subject=SERVER)
     session = Session(database)
     try:
         [result] = (await group.run(session, [group.request_of(ctx, command)], drift_max_us=0)).results
@@ -65,10 +64,3 @@ async def execute(database: Database, command: Command, kind: str) -> AnyResult:
     if not isinstance(result, Answer):
         raise result
     return result.result
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid-{os.getuid()}"

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.settings import is_loopback
-from chronolake_model import decoding
+from chronolake_model import decoding, machine
 
 ALGORITHMS: Final = ("RS256", "ES256")
 KNOWN_ALGORITHMS: Final = frozenset(
@@ -81,7 +80,7 @@ def is_trustworthy(url: str) -> bool:
     except ValueError:
         return False
     return bool(parts.hostname) and (
-        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+        parts.scheme == "https" or (parts.scheme == "http" and machine.is_loopback(parts.hostname or ""))
     )
 
 
