@@ -246,7 +246,7 @@ class SparkTable(ServicedTable):
     def overwrite(
         self,
         df: DataFrame,
-        partitions: Partitions,
+        partitions: Partitions | None = None,
         *,
         row_order: Sequence[str | Column] = (),
         merge_schema: bool = False,
@@ -254,9 +254,9 @@ class SparkTable(ServicedTable):
     ) -> Instant:
         """Replace by ``df`` the partitions that it has rows of (``dynamic``), or the whole table (``all``).
 
-        So an empty frame changes nothing with ``dynamic``, and empties the table with ``all``. In a table
-        without partition fields, any row replaces the whole table. Rows of one key are decided as in
-        ``upsert``. At most 10,000 file groups can be replaced at once.
+        ``partitions`` must be given. An empty frame changes nothing with ``dynamic``, and empties the table
+        with ``all``. In a table without partition fields, any row replaces the whole table. Rows of one key are
+        decided as in ``upsert``. At most 10,000 file groups can be replaced at once.
 
         A frame that is computed from the table itself must be of its newest state: if another write completes
         between, ``FrameOutdated`` is raised, and ``on_conflict="retry"`` is refused with ``ValueError``. Raises
@@ -266,7 +266,7 @@ class SparkTable(ServicedTable):
         computed_from = source_states.state_of(df, self.definition, instant_options.on_conflict_of(options))
         settings = WriteSettings(
             operation=Operation.INSERT_OVERWRITE,
-            replaces=choices.of("partitions", partitions, Replaces),
+            replaces=choices.replaces(partitions),
             computed_from=computed_from,
             options=options,
         )
@@ -435,7 +435,7 @@ class SparkTable(ServicedTable):
         wanted = None if filter is None else self._parsed_filter(filter)
         if operation == "read":
             return of_reads.explain(self._table, as_of, wanted, choices.of("view", view, QueryView), columns)
-        replaces_all = choices.of("partitions", partitions, Replaces) is Replaces.TABLE
+        replaces_all = choices.replaces(partitions) is Replaces.TABLE
         return of_writes.written(self._table, operation, df, wanted, replaces_all=replaces_all)
 
     def _parsed_filter(self, filter: FilterOrText) -> Filter:

@@ -235,6 +235,8 @@ def test_an_overwrite_replaces_the_partitions_of_its_rows_or_the_table(new_rows:
     table.overwrite([], "all")
     with pytest.raises(ValueError, match="no rows"):
         table.overwrite([], "dynamic")
+    with pytest.raises(ValueError, match='"all" the whole table'):
+        table.overwrite([])
 
 
 @pytest.mark.parametrize("index", INDEXES, ids=lambda index: str(index.type))

@@ -200,7 +200,7 @@ class AsyncTableWrites(AsyncTableRows):
     async def overwrite(
         self,
         rows: GivenRows,
-        partitions: Literal["dynamic", "all"],
+        partitions: Literal["dynamic", "all"] | None = None,
         *,
         extra_metadata: Mapping[str, str] | None = None,
         on_conflict: OnConflict = "fail",
@@ -208,12 +208,11 @@ class AsyncTableWrites(AsyncTableRows):
     ) -> WriteResult:
         """Replace the partitions that ``rows`` has rows of (``dynamic``), or the whole table (``all``).
 
-        With ``all`` there may be no rows, which empties the table; a reader must give some. Rows that are
-        computed from the table must be of its newest state: what completes before the instant begins is
-        replaced. At most 10,000 file groups can be replaced at once.
+        ``partitions`` must be given. With ``all`` there may be no rows, which empties the table; a reader must
+        give some. Rows that are computed from the table must be of its newest state: what completes before the
+        instant begins is replaced. At most 10,000 file groups can be replaced at once.
         """
-        choices.word("partitions", partitions, list(choices.Replaces))
-        treatment = _treatment(Operation.INSERT_OVERWRITE, replaces=partitions)
+        treatment = _treatment(Operation.INSERT_OVERWRITE, replaces=choices.replaces(partitions))
         return await self._write_rows(rows, treatment, extra_metadata, on_conflict=on_conflict, markers=markers)
 
     async def _write_rows(
@@ -315,7 +314,7 @@ def _treatment(
     operation: Operation,
     *,
     existing: str = "merge",
-    replaces: str | None = None,
+    replaces: choices.Replaces | None = None,
     is_based_on_reads: bool = False,
 ) -> RowTreatment:
     table_rows.library("pyarrow")
@@ -325,6 +324,6 @@ def _treatment(
     return RowTreatment(
         operation=operation,
         existing=Existing(existing),
-        replaces=None if replaces is None else choices.Replaces(replaces),
+        replaces=replaces,
         is_based_on_reads=is_based_on_reads,
     )

@@ -33,6 +33,18 @@ def of(name: str, value: object, choices: type[_Choice]) -> _Choice:
     return choices(str(value))
 
 
+def replaces(partitions: object) -> Replaces:
+    """The choice of an overwrite, which has no default: a wrong guess would delete records.
+
+    Raises ``ValueError``.
+    """
+    if partitions is None:
+        raise ValueError(
+            'give partitions: "dynamic" replaces the partitions that the rows are of, "all" the whole table'
+        )
+    return of("partitions", partitions, Replaces)
+
+
 def word(name: str, value: object, words: Sequence[str]) -> None:
     """Raise ``ValueError`` unless ``value`` is one of ``words``."""
     if value not in words:
