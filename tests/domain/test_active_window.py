@@ -165,6 +165,7 @@ def file(number: int, level: int) -> HistoryFile:
 
 
 def test_ten_closed_files_of_the_history_become_one_and_the_last_one_is_written_again() -> None:
+    """apache/hudi#2392: 30,000 files of archived instants. #17783: one large file ended all merges."""
     final, small = [file(n, 2) for n in range(2)], [file(n, 1) for n in range(2, 12)]
     before = "20260101000030000"
 
@@ -175,6 +176,8 @@ def test_ten_closed_files_of_the_history_become_one_and_the_last_one_is_written_
     merged = HistoryRange(small[0].begin, small[-1].end, 2)
     assert layout([*final, *small, file(12, 0)]) == (final, [merged])
     assert layout(small) == ([], [merged])
+    large = msgspec.structs.replace(small[5], size_bytes=1 << 40)
+    assert layout([*small[:5], large, *small[6:]]) == ([], [merged])
     # Many came at once between them.
     assert layout([small[0], final[1], *small[1:]]) == ([small[0], final[1], *small[1:]], [])
     # Nothing has left meanwhile.

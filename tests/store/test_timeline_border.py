@@ -187,6 +187,7 @@ def test_the_answers_are_those_of_before(
     share: float,
     keep: bool,
 ) -> None:
+    """apache/hudi PR 10845, still open: one timeline of the active and the archived instants."""
     before = [ask(history.dsn, None, read) for read in reads]
     archiving.write(history.dsn, local(tmp_path), 7)
 
