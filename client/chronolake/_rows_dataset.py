@@ -137,9 +137,11 @@ def _columns_in(filter_: Any, layout: pa.Schema) -> list[str]:
 
     pyarrow does not tell them: those that are in its text are needed if it fails without them.
     """
+    if filter_ is None:
+        return []
     text, rows = str(filter_), layout.empty_table()
-    if filter_ is None or "FieldPath(" in text:
-        return [] if filter_ is None else layout.names
+    if "FieldPath(" in text:
+        return list(layout.names)
     return [name for name in layout.names if name in text and not _fits(filter_, rows.drop_columns(name))]
 
 

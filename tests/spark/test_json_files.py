@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from chronolake.ingest import json_files, json_records, json_types
+from chronolake.ingest import json_files, json_records, json_types, text_files
 from chronolake.ingest.csv_files import ReadOptions, TargetColumn
 from chronolake.ingest.file_rows import FilePart, FileRows
 from chronolake.ingest.formats import Format
@@ -66,7 +66,7 @@ def test_an_array_that_is_read_in_parts_is_that_of_the_whole_text(
 
 def test_a_record_of_an_array_has_a_bound(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_records, "_CHUNK_CHARS", 100)
-    monkeypatch.setattr(json_records, "RECORD_CHARS_MAX", 1 << 20)
+    monkeypatch.setattr(text_files, "RECORD_CHARS_MAX", 1 << 20)
     file.write_text('[{"id":1},\n{"id":"' + "a" * (3 << 20), "utf-8")
     with pytest.raises(errors.SourceUnreadable, match="line 2: a record has more than 1 million characters"):
         list(json_records.records(file))

@@ -143,7 +143,7 @@ def test_the_search_for_a_bad_record_holds_no_more_than_a_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
 ):
     monkeypatch.setattr(record_blocks, "_RECORD_BYTES_MAX", 50)
-    monkeypatch.setattr(text_files, "_RECORD_CHARS_MAX", 50)
+    monkeypatch.setattr(text_files, "RECORD_CHARS_MAX", 50)
     monkeypatch.setattr(text_files, "_CHUNK_BYTES", CHUNK_BYTES)
     (tmp_path / "a.csv").write_text(content)
 

@@ -60,7 +60,7 @@ def quickstart(
     # A server must not outlive the command that started it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     home = folder.absolute()
-    with _server(home / "server", port) as (url, process), chronolake.connect(url) as client:
+    with _server(home, port) as (url, process), chronolake.connect(url) as client:
         context.progress(f"A server runs at {url}, with PostgreSQL in {home / 'server'}.")
         make_tables(client, home / "tables")
         made = {"url": url, "tables": [ORDERS, STOCK]}
@@ -234,10 +234,10 @@ def _listener(port: int) -> str:
 
 
 @contextlib.contextmanager
-def _server(folder: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A server in a process of its own, and its URL."""
+def _server(home: Path, port: int) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A server in a process of its own, and its URL. Its data and its tables are in two folders of ``home``."""
     command = [sys.executable, "-c", "from chronolake_start import server; server()", "serve"]
-    command += ["--data-dir", str(folder), "--location", str(folder.parent / "tables")]
+    command += ["--data-dir", str(home / "server"), "--location", str(home / "tables")]
     command += ["--port", str(port), "--log-level", "warning"]
     process = subprocess.Popen(command)
     url = f"http://127.0.0.1:{port}"

@@ -19,11 +19,9 @@ from chronolake.slices import errors
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
-RECORD_CHARS_MAX: Final = 64 << 20
-"""The text of a record; a quote that is not closed makes one record of all that follows."""
 _CHUNK_CHARS: Final = 1 << 20
 _TOKEN_CHARS: Final = 16
-"""More than a token has whose first characters alone are no JSON, as ``-Infinity`` or ``\\ud83d``."""
+"""The farthest from the end of a text that a token which is cut, as ``-Inf`` or ``\\ud8``, is an error."""
 _EXPECTED: Final = "a JSON file holds one object a line, or is one array of objects"
 
 
@@ -178,9 +176,9 @@ class _ArrayReader:
     def _read_on(self) -> bool:
         """Add text of the file, and forget that before the position; False at the end of the file."""
         forgotten, kept = self._text[: self._position], self._text[self._position :]
-        if len(kept) > RECORD_CHARS_MAX:
+        if len(kept) > text_files.RECORD_CHARS_MAX:
             raise self._malformed(
-                self._position, f"a record has more than {RECORD_CHARS_MAX >> 20} million characters"
+                self._position, f"a record has more than {text_files.RECORD_CHARS_MAX >> 20} million characters"
             )
         # So a long record is decoded anew only a few times.
         if not (chunk := self._source.read(max(_CHUNK_CHARS, len(kept)))):

@@ -21,8 +21,8 @@ import numpy as np
 from chronolake.slices import errors
 
 UTF8 = "utf-8"
-_RECORD_CHARS_MAX = 64 << 20
-"""An unclosed quote makes one record of all lines after it; memory does not grow with it."""
+RECORD_CHARS_MAX = 64 << 20
+"""The longest record of a file. An unclosed quote makes one record of all lines after it."""
 _CHUNK_BYTES = 4 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 JSON_ADVICE = "JSON files are UTF-8: convert it"
@@ -215,7 +215,7 @@ def records(file: Path, stream: Utf8Stream) -> Iterator[tuple[int, list[str]]]:
     Raises ``SourceUnreadable``, also for quotes that Python's strict reader refuses: one that is not closed,
     and text between a closing quote and the next comma.
     """
-    csv.field_size_limit(_RECORD_CHARS_MAX)
+    csv.field_size_limit(RECORD_CHARS_MAX)
     with io.TextIOWrapper(io.BufferedReader(stream), "utf-8-sig", newline="") as text:
         reader = csv.reader(_bounded_lines(file, text), strict=True)
         while True:
@@ -237,10 +237,10 @@ def records(file: Path, stream: Utf8Stream) -> Iterator[tuple[int, list[str]]]:
 def _bounded_lines(file: Path, text: io.TextIOWrapper) -> Iterator[str]:
     """The lines of a text. Raises ``SourceUnreadable`` for a very long one."""
     for number in itertools.count(1):
-        line = text.readline(_RECORD_CHARS_MAX)
-        if len(line) == _RECORD_CHARS_MAX:
+        line = text.readline(RECORD_CHARS_MAX)
+        if len(line) == RECORD_CHARS_MAX:
             raise errors.SourceUnreadable(
-                f"{file}, line {number}: it has more than {_RECORD_CHARS_MAX >> 20} million characters; lines "
+                f"{file}, line {number}: it has more than {RECORD_CHARS_MAX >> 20} million characters; lines "
                 "end in a line feed",
                 {"file": str(file), "line": number},
             )

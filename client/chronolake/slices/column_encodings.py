@@ -10,7 +10,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from chronolake.slices import columns
+from chronolake.slices import arrow_types, columns
 from chronolake.slices.lazy_compute import pc
 
 CODEC: Final = "zstd"
@@ -86,7 +86,7 @@ def _leaf_paths(field: pa.Field, prefix: str = "") -> Iterator[str]:
     elif pa.types.is_map(type_):
         yield from _leaf_paths(type_.key_field.with_name("key"), f"{path}.key_value.")
         yield from _leaf_paths(type_.item_field.with_name("value"), f"{path}.key_value.")
-    elif pa.types.is_list(type_) or pa.types.is_large_list(type_):
+    elif arrow_types.is_list(type_):
         yield from _leaf_paths(type_.value_field.with_name("element"), f"{path}.list.")
     else:
         yield path
