@@ -31,11 +31,10 @@ if TYPE_CHECKING:
 class AsyncTableRows(AsyncTableFiles):
     """The methods of ``AsyncTable`` that read rows.
 
-    The arguments are ``as_of``, the time to read as of; ``where``, a text or an expression of
-    ``chronolake.col``; and ``columns``, those to return: of the table, or Hudi's five. The server leaves out
-    files by ``where``, and rows are filtered exactly. Methods that return all rows read under a lease. For the
-    others, a clean may delete files of a state that is read for long: read as of the time of a lease of
-    ``reading`` then.
+    ``as_of`` is the time to read as of. ``where`` is a text or an expression of ``chronolake.col``: the server
+    leaves out files by it, and the rows of the other files are filtered. ``columns`` are the columns to return,
+    of the table or Hudi's five. Methods that return all rows read under a lease. The others do not, and a clean
+    may delete the files meanwhile: for a long read take a lease by ``reading``, and read as of its time.
     """
 
     async def to_batches(

@@ -22,7 +22,10 @@ from chronolake_model.tables import Field, SchemaField, Table
 from chronolake_model.vocabulary import Operation
 
 LOAD_BYTES_MAX: Final = 4 << 30
-"""The values of a commit. The rows of a file group, by default a fourth of them, are held several times."""
+"""The most that the values of one commit may take in memory.
+
+The rows of one file group, by default a fourth of all, are in memory several times while it is written.
+"""
 _TREATMENT = RowTreatment(operation=Operation.UPSERT, is_of_files=True)
 
 

@@ -1,7 +1,7 @@
-"""The stored rows that a merge keeps, read from the base file few columns at a time.
+"""The stored rows that a merge keeps, read from the base file a few columns at a time.
 
-So only one column has the values that are left out in memory, and those that stay are copied from the cache of
-the processor.
+Rows that are not kept are dropped from these columns before the next ones are read. This bounds memory, and the
+values are filtered while they are in the processor's cache.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from chronolake.slices import layouts
 from chronolake.slices.merge import Mask
 
 _PORTION_BYTES: Final = 4 * 2**20
-"""The size of columns, without compression, from which on they are read alone."""
+"""Columns are read together until they have this size without compression."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
     """The rows of a base file whose schema is ``stored``, in the layout of the table.
 
-    ``known`` has the columns of all rows that are read already, ``kept`` the rows that are kept.
+    ``known`` has the columns that were read before, with all rows. ``kept`` says of each row whether it stays.
     """
 
     file: pq.ParquetFile
@@ -34,7 +34,7 @@ class KeptRows:
     kept: Mask
 
     def tables(self, *, at_once: bool) -> Iterator[pa.Table]:
-        """The rows of each row group; all columns ``at_once`` where each request takes long."""
+        """The kept rows of each row group. All columns are read ``at_once`` from storage with slow requests."""
         start = 0
         names = layouts.columns_of(self.stored, self.layout)
         others = [name for name in names if name not in self.known.column_names]
@@ -60,7 +60,7 @@ def _only(values: pa.ChunkedArray, chosen: pa.Array | None) -> pa.ChunkedArray:
 
 
 def _portions(group: pq.RowGroupMetaData, names: Sequence[str]) -> list[list[str]]:
-    """The columns in portions, each of which is as large as is worth a read of its own."""
+    """The columns in portions that are read one after the other, each of about ``_PORTION_BYTES``."""
     sizes = dict.fromkeys(names, 0)
     for number in range(group.num_columns if group.total_byte_size > _PORTION_BYTES else 0):
         column = group.column(number)
