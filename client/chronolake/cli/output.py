@@ -30,7 +30,7 @@ ACCESS_REFUSED = 6
 EXIT_CODES = (
     f"Exit codes: {OK} success; {FAILED} failed, or refused by the server; {USAGE} wrong usage; "
     f"{UNREACHABLE} the server cannot be reached or is not available; {NOT_FOUND} not found; "
-    f"{CONFLICT} conflict with the present state; {ACCESS_REFUSED} the token or a right is missing."
+    f"{CONFLICT} conflict with the present state; {ACCESS_REFUSED} no valid token, or a right is missing."
 )
 
 _PIPED_WIDTH = 160
