@@ -15,6 +15,7 @@ from litestar.types import ASGIApp
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.api import (
+    access,
     adoption,
     bounds,
     callers,
@@ -92,6 +93,7 @@ _NOUNS: Final = (
     events,
     cuts,
     outcomes,
+    access,
 )
 """The modules that have the handlers of the operations."""
 

@@ -44,7 +44,7 @@ GRANT USAGE ON SEQUENCE chronolake.event_position, chronolake.refusal_position T
 GRANT SELECT, INSERT, UPDATE, DELETE
     ON chronolake.namespace, chronolake.lake_table, chronolake.base_path, chronolake.schema_version,
         chronolake.planned_group, chronolake.replaced_group, chronolake.stream, chronolake.stream_checkpoint,
-        chronolake.buffered_file
+        chronolake.buffered_file, chronolake.role_grant
     TO chronolake_server;
 -- Which instants leave is for the owner to say.
 GRANT SELECT, INSERT, UPDATE ON chronolake.instant, chronolake.file TO chronolake_server;

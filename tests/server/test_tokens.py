@@ -115,7 +115,7 @@ class Verified:
             subject = await self.verifier.identify(text)
         except errors.Unauthenticated as exc:
             return exc.reason
-        assert subject == Subject(f"token:{ID}", True)
+        assert subject == Subject(f"token:{ID}", True, ID)
         return None
 
 
@@ -306,8 +306,9 @@ def command(dsn: str, key_file: Path) -> Callable[..., Any]:
     """Runs a command of tokens, and gives the document that it prints."""
 
     def run(name: str, *arguments: str) -> Any:
-        keys = () if name in ("list", "revoke") else ("--token-key-file", str(key_file))
-        ended = CliRunner().invoke(main.app, ["token", name, *arguments, "--json", "--dsn", dsn, *keys])
+        keys = () if name in ("list", "revoke", "add") else ("--token-key-file", str(key_file))
+        noun = "grants" if name == "add" else "token"
+        ended = CliRunner().invoke(main.app, [noun, name, *arguments, "--json", "--dsn", dsn, *keys])
         assert ended.exit_code == 0, (ended.output, ended.exception)
         return json.loads(ended.stdout)
 
@@ -376,6 +377,8 @@ def test_a_token_opens_a_server_and_leaves_no_trace_but_its_id(
     new_server: Callable[..., ServerProcess], dsn: str, key_file: Path, command: Callable[..., Any]
 ) -> None:
     made, other = command("create", "etl"), command("create", "gateway", "--acts-for-others")
+    for name in ("etl", "gateway"):
+        command("add", name, "admin", "*")
     flags = (
         "--access",
         "on",

@@ -9,8 +9,9 @@ from chronolake_model.cuts import Cut
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent, Outcome
 from chronolake_model.health import HealthPage
 from chronolake_model.instants import TimeInterval
-from chronolake_model.operations.declaring import Right, command, note, question, read
+from chronolake_model.operations.declaring import command, note, question, read
 from chronolake_model.problems import ProblemCode as Code
+from chronolake_model.roles import Right
 from chronolake_model.schemas import ChangeSchema, TableSchema, TableSchemaPage
 from chronolake_model.tables import (
     AlterTable,

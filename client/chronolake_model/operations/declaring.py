@@ -12,24 +12,11 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 import msgspec
 
 from chronolake_model.problems import ProblemCode
+from chronolake_model.roles import Right
 
 BodyT = TypeVar("BodyT")
 AnswerT = TypeVar("AnswerT")
 Method: TypeAlias = Literal["GET", "POST", "PATCH", "DELETE"]
-
-
-class Right(enum.Enum):
-    """A right on a table, or on the catalog for what names no table."""
-
-    READ = "read"
-    WRITE = "write"
-    """To begin, complete and roll back instants, with their markers, streams and savepoints."""
-    MAINTAIN = "maintain"
-    """To delete files and to publish."""
-    DEFINE = "define"
-    """To create, change and drop tables and namespaces."""
-    ADMINISTER = "administer"
-    """The metastore itself: only its workers do that."""
 
 
 class OperationKind(enum.Enum):

@@ -16,9 +16,10 @@ from chronolake_model.markers import (
     ReportDeletions,
     ReportedDeletions,
 )
-from chronolake_model.operations.declaring import Right, command, note, question, read
+from chronolake_model.operations.declaring import command, note, question, read
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.readers import BeginReading, EndedReading, ReaderLease, ReaderPage, RenewReading
+from chronolake_model.roles import Right
 from chronolake_model.scans import Scan
 from chronolake_model.slices import (
     FileGroupHistory,

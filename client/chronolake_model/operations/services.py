@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from chronolake_model.operations.declaring import Right, command, read
+from chronolake_model.operations.declaring import command, read
 from chronolake_model.problems import ProblemCode as Code
+from chronolake_model.roles import Right
 from chronolake_model.services import (
     PlanServices,
     ServicesPage,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from chronolake_model.operations.declaring import Right, command, note, read
+from chronolake_model.operations.declaring import command, note, read
 from chronolake_model.problems import ProblemCode as Code
 from chronolake_model.publication import (
     HistoryPage,
@@ -18,6 +18,7 @@ from chronolake_model.publication import (
     ReportPublication,
     TakePublicationLease,
 )
+from chronolake_model.roles import Right
 from chronolake_model.streams import (
     AbortCheckpoint,
     CloseStream,

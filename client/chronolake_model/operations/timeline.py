@@ -30,8 +30,9 @@ from chronolake_model.instants import (
     StageWriteStats,
     TakeInflight,
 )
-from chronolake_model.operations.declaring import Right, command, question, read
+from chronolake_model.operations.declaring import command, question, read
 from chronolake_model.problems import ProblemCode as Code
+from chronolake_model.roles import Right
 
 _TABLE: Final = "/v1/tables/{table}"
 _INSTANT: Final = f"{_TABLE}/instants/{{requested_time}}"

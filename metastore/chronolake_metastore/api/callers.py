@@ -25,7 +25,7 @@ from chronolake_metastore.api.parameters import ACTOR_HEADER, KEY_HEADER, ActorH
 from chronolake_metastore.api.v1 import rendering
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.subjects import ANONYMOUS, Subject, actor_of
+from chronolake_metastore.domain.subjects import ANONYMOUS, Subject, actor_of, key_in, request_id_of
 from chronolake_metastore.service.service import ParametersT, ResultT, Service
 from chronolake_metastore.store.postgres.engine import Database
 
@@ -42,7 +42,7 @@ class Caller(msgspec.Struct, frozen=True):
         """Execute ``command``, and answer when it is durable."""
         answer = await self.service.execute(self.ctx, command)
         # A caller that sent no key may ask for the outcome under the one that the server made up.
-        headers = {KEY_HEADER: self.ctx.request_id}
+        headers = {KEY_HEADER: key_in(self.ctx.request_id)}
         status = rendering.status_of(answer.result)
         if not answer.body:
             return Response(None, status_code=status, headers=headers)
@@ -50,7 +50,8 @@ class Caller(msgspec.Struct, frozen=True):
 
     def with_key_of_server(self) -> Caller:
         """The same caller, for a command beside that of its key."""
-        return Caller(msgspec.structs.replace(self.ctx, request_id=_new_key()), self.service)
+        request_id = request_id_of(self.ctx.subject, _new_key())
+        return Caller(msgspec.structs.replace(self.ctx, request_id=request_id), self.service)
 
     async def note(
         self,
@@ -101,9 +102,9 @@ def of_command(scope: HTTPScope, key: str | None, actor: str | None, table_id: U
 
     With this key the command is executed only once, also if the database fails meanwhile.
     """
-    request_id = _new_key() if key is None else parameters.header(KEY_HEADER, key)
-    parameters.remember_key(scope, request_id)
-    return _context(scope, request_id, actor, table_id)
+    key = _new_key() if key is None else parameters.header(KEY_HEADER, key)
+    parameters.remember_key(scope, key)
+    return _context(scope, request_id_of(subject_of(scope), key), actor, table_id)
 
 
 def of_request(scope: HTTPScope, actor: str | None, table_id: UUID | None) -> Context:

@@ -16,6 +16,7 @@ from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.routes import route
 from chronolake_metastore.api.v1 import rendering
 from chronolake_metastore.domain.logs import answer_again
+from chronolake_metastore.domain.subjects import key_in
 from chronolake_metastore.queries import outcomes as queries
 from chronolake_model import operations
 from chronolake_model.events import Outcome
@@ -38,7 +39,7 @@ async def get_outcome(
     # The bytes are embedded as they are: decoding them would lose digits of totals beyond 64 bits.
     answer = cast("dict[str, Any] | None", msgspec.Raw(body) if body else None)
     return Outcome(
-        request_id=outcome.request_id,
+        request_id=key_in(outcome.request_id),
         status=rendering.status_of(recorded),
         answer=answer,
         table=outcome.table,

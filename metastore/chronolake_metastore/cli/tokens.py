@@ -128,7 +128,7 @@ def rotate(
     keys = _keys(settings)
 
     async def run(database: Database) -> tuple[StoredToken, str]:
-        token = await _named(database, name)
+        token = await named(database, name)
         text = tokens.text_of(token.token_id, secrets.token_bytes(tokens.SECRET_BYTES))
         command = tokens.RotateToken(token.token_id, keys.first_id, _digest(keys, text), keep_hours * 3_600)
         return await _execute(database, command, token.token_id), text
@@ -147,7 +147,7 @@ def revoke(settings: Settings, *, name: Name, as_json: ReportAsJson = False) -> 
     """
 
     async def run(database: Database) -> StoredToken:
-        token = await _named(database, name)
+        token = await named(database, name)
         return await _execute(database, tokens.RevokeToken(token.token_id), token.token_id)
 
     token = owning.run(settings, "change tokens", run)
@@ -165,7 +165,7 @@ async def _execute(database: Database, command: Command, token_id: str) -> Store
     return token
 
 
-async def _named(database: Database, name: str) -> StoredToken:
+async def named(database: Database, name: str) -> StoredToken:
     """The token with this id, or else with this name; raises ``ConfigurationError`` unless there is one."""
     if (token := await store.get(database, name)) is not None:
         return token

@@ -13,8 +13,9 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.commands import recording
+from chronolake_metastore.commands import authorizing, recording
 from chronolake_metastore.commands.archived_keys import ArchivedKeys, AskArchive
+from chronolake_metastore.commands.authorizing import CallersRights, CallersRightsQueries
 from chronolake_metastore.commands.handler import Answer, Loading, Names, Sharing, combined, fetch, single_query
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.commands.registry import HANDLERS, AnyHandler
@@ -27,13 +28,17 @@ from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.logs import CATALOG_ID, commit_wait, drift
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.domain.results import AnyRecorded, Refused
+from chronolake_metastore.domain.rights import UNLIMITED, Needs, check, without_hidden
 from chronolake_metastore.domain.state import Loaded, State
+from chronolake_metastore.domain.subjects import key_in
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.projections import registry as projections
 from chronolake_metastore.projections.projection import Named
 from chronolake_metastore.store import archived, catalog, clocks, outcomes, reconciling, refusals
 from chronolake_metastore.store.archived import LogBorder
 from chronolake_metastore.store.postgres.transaction import Session, Statement, Transaction
+from chronolake_model.problems import ProblemCode
+from chronolake_model.roles import Right
 from chronolake_model.times import MICROS_PER_SECOND
 
 _EVENTS_AT_ONCE: Final = 500
@@ -41,12 +46,16 @@ _EVENTS_AT_ONCE: Final = 500
 
 
 class Task(msgspec.Struct, frozen=True):
-    """A request, the handler of its command, and what the command names."""
+    """A request, the handler of its command, and what the command names.
+
+    ``needs`` is the right that the caller needs; None for one that may do everything.
+    """
 
     request: Request
     command: Command
     handler: AnyHandler
     names: Names
+    needs: Needs | None = None
 
 
 Result = Answer | errors.TimelineError
@@ -56,6 +65,7 @@ class _Records(msgspec.Struct):
     """The outcomes and refusals of a group's commands."""
 
     known: dict[str, outcomes.StoredOutcome]
+    rights: CallersRights
     unread: dict[str, errors.Unavailable] = {}
     decided: list[outcomes.StoredOutcome] = []
     refused: list[refusals.RefusedCommand] = []
@@ -85,11 +95,13 @@ def request_of(ctx: Context, command: Command, *, records_refusal: bool = True) 
     return Request(ctx, command, commands.fingerprint(canonical), len(canonical), records_refusal)
 
 
-def task_of(request: Request) -> Task:
-    """The request with its handler."""
+def task_of(request: Request, right: Right | None = None) -> Task:
+    """The request with its handler. Without a ``right`` its caller may do everything."""
     command = request.command
     handler = HANDLERS[type(command)]
-    return Task(request, command, handler, handler.names(command))
+    names = handler.names(command)
+    needs = None if right is None else authorizing.needs_of(names, right)
+    return Task(request, command, handler, names, needs)
 
 
 async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> GroupResult:
@@ -139,7 +151,7 @@ async def _run_once(
 ) -> GroupResult:
     async with session.begin() as tx:
         ahead = await _look_ahead(tx, tasks)
-        state, now, known, border = await _load_state(tx, tasks, session.database.default_locations)
+        state, now, known, border, rights = await _load_state(tx, tasks, session.database.default_locations)
         request_ids = [task.request.ctx.request_id for task in tasks]
         of_archive, unread = keys.find(border, [key for key in request_ids if key not in known])
         if of_archive:
@@ -147,7 +159,7 @@ async def _run_once(
             of_archive = {key: outcome for key, outcome in of_archive.items() if key in left}
         evidence = await _load_evidence(tx, state, tasks, ahead, now)
         before = dict(state.clocks)
-        records = _Records(known | of_archive, unread)
+        records = _Records(known | of_archive, rights, unread)
         results: list[Result] = []
         await tx.commit(_execute(state, tasks, evidence, now, records, results))
     drift_us = max((drift(clock, now.wall) for clock in state.clocks.values()), default=0)
@@ -225,13 +237,14 @@ def _catalog(names: Names) -> list[UUID]:
 
 async def _load_state(
     tx: Transaction, tasks: Sequence[Task], default_locations: Sequence[str]
-) -> tuple[State, Now, dict[str, outcomes.StoredOutcome], LogBorder | None]:
+) -> tuple[State, Now, dict[str, outcomes.StoredOutcome], LogBorder | None, CallersRights]:
     """Lock and read what the commands name, in one round trip, or two where something is missing."""
     names = [task.names for task in tasks]
     now = clocks.read_now(appends=True)
     known = outcomes.find(task.request.ctx.request_id for task in tasks)
     border = archived.find_border_of_answers()
-    fields = await fetch(tx, projections.load(_named(names), now, known, border))
+    rights = CallersRightsQueries((task.request.ctx, task.needs) for task in tasks if task.needs is not None)
+    fields = await fetch(tx, projections.load(_named(names), now, known, border, *rights.all))
     tables, instants = fields.get("tables", {}), fields.get("instants", {})
     missing = _missing(names, tables, instants)
     renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
@@ -244,7 +257,7 @@ async def _load_state(
         present_names=present_names,
         wall_offset=now.result.wall_offset,
     )
-    return projections.state_of(loaded), now.result, known.result, border.result
+    return projections.state_of(loaded), now.result, known.result, border.result, rights.result
 
 
 def _named(names: Sequence[Names]) -> Named:
@@ -292,13 +305,14 @@ def _decide(
     state: State, task: Task, evidence: Any, now: Now, records: _Records
 ) -> Generator[Statement, None, Result]:
     """The result of a task, and what is written before its outcome is made."""
-    request = task.request
-    outcome = records.known.get(request.ctx.request_id)
-    if outcome is not None:
-        if outcome.fingerprint != request.fingerprint:
-            return errors.IdempotencyKeyReused(request.ctx.request_id)
-        return recording.repeated(request.ctx, outcome)
+    answered = _answered(task, now, records)
+    if answered is not None:
+        return answered
+    request, needs = task.request, task.needs
+    rights = UNLIMITED if needs is None else records.rights.of(request.ctx.subject)
     try:
+        if needs is not None:
+            check(rights, needs, request.ctx.subject.name, request.ctx.table_id)
         if request.ctx.table_id is not None:
             state.refuse_other(task.names.tables[0], request.ctx.table_id)
         origin = Origin(request.ctx.actor, request.ctx.request_id, now)
@@ -306,17 +320,40 @@ def _decide(
     except errors.Unavailable as exc:
         return exc
     except errors.TimelineError as exc:
-        if not request.records_refusal:
-            return exc
-        refused = Refused(code=exc.code, detail=exc.detail, context=exc.context, place=request.ctx.place)
-        refusal = _refusal(state, task, now, exc)
-        records.refused.append(refusal)
-        return recording.refusal_of(
-            refused, _record(state, task, now, refused, refusal.table_id, records, refusal)
-        )
+        return _refused(state, task, now, without_hidden(exc, rights), records)
     if len(state.changes.events) >= _EVENTS_AT_ONCE:
         yield from recording.write_early(state)
     return Answer(result, _record(state, task, now, result, result.log_id, records))
+
+
+def _refused(
+    state: State, task: Task, now: Now, exc: errors.TimelineError, records: _Records
+) -> errors.TimelineError:
+    """The refusal of a task, which is recorded."""
+    request = task.request
+    if not request.records_refusal:
+        return exc
+    refused = Refused(code=exc.code, detail=exc.detail, context=exc.context, place=request.ctx.place)
+    refusal = _refusal(state, task, now, exc)
+    records.refused.append(refusal)
+    return recording.refusal_of(refused, _record(state, task, now, refused, refusal.table_id, records, refusal))
+
+
+def _answered(task: Task, now: Now, records: _Records) -> Result | None:
+    """The result of a request that was answered before, or whose caller is unknown by now."""
+    request = task.request
+    outcome = records.known.get(request.ctx.request_id)
+    try:
+        if task.needs is not None:
+            records.rights.refuse_ended(request.ctx, now.wall)
+    except errors.Unauthenticated as exc:
+        # Nothing is recorded: strangers must not fill the log.
+        return exc
+    if outcome is None:
+        return None
+    if outcome.fingerprint != request.fingerprint:
+        return errors.IdempotencyKeyReused(key_in(request.ctx.request_id))
+    return recording.repeated(request.ctx, outcome)
 
 
 def _record(
@@ -342,6 +379,9 @@ def _record(
 def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> refusals.RefusedCommand:
     request, command = task.request, task.command
     table_id = _table_meant(state, task.names)
+    if exc.denial is not None and task.names.tables:
+        # The caller can look the outcome up, and must not see by its table that there is one.
+        table_id = None
     return refusals.RefusedCommand(
         request_id=request.ctx.request_id,
         refused_at=now.wall,
@@ -352,8 +392,8 @@ def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> r
         table_id=table_id,
         version=None if table_id is None else state.clocks[table_id].version,
         instant=command.requested_time if isinstance(command, InstantCommand) else None,
-        code=exc.code,
-        detail=bounded_text(exc.detail, DETAIL_CHARS_MAX),
+        code=exc.code if exc.denial is None else ProblemCode.FORBIDDEN,
+        detail=bounded_text(exc.denial or exc.detail, DETAIL_CHARS_MAX),
         context=bounded_context(exc.context),
         transaction_id=now.transaction_id,
     )

@@ -23,6 +23,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres.transaction import Query, Transaction
 from chronolake_model.files import FileGroupName
+from chronolake_model.roles import Scope
 from chronolake_model.times import Micros
 
 CommandT = TypeVar("CommandT", bound=Command)
@@ -50,7 +51,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     ``tables`` are in the order of the command; ``catalog`` says whether the catalog's clock is locked too.
     ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``instant_queries`` load
     instants that the command does not name itself. ``streams`` are names of tables and of streams of them;
-    ``tables_of_streams`` names tables all of whose streams are loaded.
+    ``tables_of_streams`` names tables all of whose streams are loaded. ``new`` are scopes of names that need
+    not exist: the caller needs its right there too.
     """
 
     tables: Sequence[str] = ()
@@ -62,6 +64,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     instant_queries: Sequence[Query[FoundInstants]] = ()
     streams: Sequence[tuple[str, str]] = ()
     tables_of_streams: Sequence[str] = ()
+    new: Sequence[Scope] = ()
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing_extensions import override
 
 from chronolake_metastore.commands.handler import Handler, Names
-from chronolake_metastore.domain import namespaces
+from chronolake_metastore.domain import namespaces, rights
 from chronolake_metastore.domain.events import Origin
 from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.namespaces import CreateNamespace, DropNamespace
@@ -20,7 +20,7 @@ class CreateNamespaceHandler(Handler[CreateNamespace, None]):
 
     @override
     def names(self, command: CreateNamespace) -> Names:
-        return Names(catalog=True, namespaces=[command.name])
+        return Names(catalog=True, namespaces=[command.name], new=rights.scopes_of([command.name]))
 
     @override
     def decide(self, state: State, command: CreateNamespace, evidence: None, origin: Origin) -> AnyResult:

@@ -21,6 +21,7 @@ from chronolake_metastore.commands.completing import (
 )
 from chronolake_metastore.commands.deletions import RecordSweepHandler, ReportDeletionsHandler
 from chronolake_metastore.commands.eras import RecordArchivedEraHandler
+from chronolake_metastore.commands.grants import GrantRoleHandler, RevokeRoleHandler
 from chronolake_metastore.commands.handler import Handler
 from chronolake_metastore.commands.instants import (
     BeginInstantHandler,
@@ -91,5 +92,7 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     RevokeTokenHandler(),
     AllowLocationHandler(),
     RevokeLocationHandler(),
+    GrantRoleHandler(),
+    RevokeRoleHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}

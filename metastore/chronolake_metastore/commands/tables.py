@@ -13,7 +13,7 @@ from typing_extensions import override
 from chronolake_metastore import errors
 from chronolake_metastore.commands.handler import Handler, Loading, Names, Sharing
 from chronolake_metastore.commands.rollbacks import plan_of, roll_back
-from chronolake_metastore.domain import locations, rollbacks, schemas, tables
+from chronolake_metastore.domain import locations, rights, rollbacks, schemas, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX, Neighbour, PublishedTime
 from chronolake_metastore.domain.events import BasePathTakenOver, Now, Origin, TableCreated
 from chronolake_metastore.domain.logs import CATALOG_ID, Clock
@@ -53,7 +53,9 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
     @override
     def names(self, command: CreateTable) -> Names:
         name = command.definition.name
-        return Names(tables=[name], catalog=True, namespaces=[split_table_name(name)[0]])
+        return Names(
+            tables=[name], catalog=True, namespaces=[split_table_name(name)[0]], new=rights.scopes_of([name])
+        )
 
     @override
     def sharing(self, command: CreateTable) -> Sharing:
@@ -160,6 +162,7 @@ class AlterTableHandler(Handler[AlterTable, Alteration]):
             tables=list(dict.fromkeys([command.name, name])),
             catalog=command.new_name is not None,
             namespaces=[split_table_name(name)[0]] if command.concerns_storage else [],
+            new=[] if command.new_name is None else rights.scopes_of([command.new_name]),
         )
 
     @override

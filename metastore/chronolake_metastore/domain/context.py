@@ -8,6 +8,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.results import AnyRecorded
+from chronolake_metastore.domain.rights import UNLIMITED, Rights
 from chronolake_metastore.domain.subjects import ANONYMOUS, Subject
 
 
@@ -30,8 +31,8 @@ class Context(msgspec.Struct, frozen=True):
 
     ``actor`` is the name that the log has for the caller: the ``subject``, with the actor for whom it acts if
     it names one; what an unknown caller says; or the name of a worker.
-    ``request_id`` distinguishes commands, and is the idempotency key where the caller has sent one. ``address``
-    is where the connection comes from, if known.
+    ``request_id`` distinguishes commands; for a caller it is made of its subject and its idempotency key
+    (``subjects.request_id_of``). ``address`` is where the connection comes from, if known.
     """
 
     actor: str
@@ -45,3 +46,5 @@ class Context(msgspec.Struct, frozen=True):
     """The form of the answer; none for a worker, which reads the result itself."""
     subject: Subject = ANONYMOUS
     """The caller that has the rights."""
+    rights: Rights = UNLIMITED
+    """The rights of the subject, for reads and notes. The rights for a command are read in its transaction."""

@@ -12,6 +12,7 @@ from chronolake_metastore.domain.lists import EMPTY, PlannedWork, Sealed
 from chronolake_model import decoding
 from chronolake_model.columns import SchemaField
 from chronolake_model.files import FileGroupName
+from chronolake_model.roles import Role
 from chronolake_model.schema_changes import SchemaChange
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, RollbackCause, State, StreamPlace, WriteSummary
@@ -89,6 +90,26 @@ class TokenRevoked(Payload, frozen=True, kw_only=True):
     """A token is accepted no more."""
 
     token_id: str
+
+
+class RoleGranted(Payload, frozen=True, kw_only=True):
+    """A subject has a role on a pattern of names, or on a table. It replaces the one that it had there.
+
+    ``pattern`` is in its normal form; that of a table is the name of the table ``table_id`` then.
+    """
+
+    subject: str
+    role: Role
+    pattern: str
+    table_id: UUID | None = None
+
+
+class RoleRevoked(Payload, frozen=True, kw_only=True):
+    """A subject has no role on a pattern of names, or on a table, any more. The fields are as when granted."""
+
+    subject: str
+    pattern: str
+    table_id: UUID | None = None
 
 
 class TableCreated(Payload, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
+from chronolake_metastore.domain.grants import StoredGrant
 from chronolake_metastore.domain.instants import TableInstant
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.schemas import Schema
@@ -221,6 +222,12 @@ class LocationResult(Result, frozen=True, kw_only=True):
     is_changed: bool
 
 
+class GrantResult(Result, frozen=True, kw_only=True):
+    """A role that was granted. ``is_new`` if the subject had none there."""
+
+    grant: StoredGrant
+
+
 class Refused(Recorded, frozen=True, kw_only=True):
     """A refusal with all of its context. ``place`` is that of the request (``Context.place``)."""
 
@@ -253,6 +260,7 @@ AnyResult: TypeAlias = (
     | EraResult
     | TokenResult
     | LocationResult
+    | GrantResult
 )
 AnyRecorded: TypeAlias = AnyResult | Refused
 

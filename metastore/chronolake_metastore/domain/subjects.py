@@ -7,6 +7,8 @@ from urllib.parse import quote
 
 import msgspec
 
+from chronolake_model.times import Micros
+
 
 class Subject(msgspec.Struct, frozen=True):
     """A caller, as the server knows it.
@@ -17,10 +19,21 @@ class Subject(msgspec.Struct, frozen=True):
     name: str
     may_act_for_others: bool = False
     """Whether the log may name another actor after this subject."""
+    token_id: str | None = None
+    """The id of the token of ours by which the caller was identified."""
+    until: Micros | None = None
+    """The end of the token of another issuer by which the caller was identified."""
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether the subject may do everything, whatever roles there are."""
+        return self.name in (ADMIN.name, SERVER.name)
 
 
 ANONYMOUS: Final = Subject("anonymous")
 """An unknown caller. It may do everything while access is off, and nothing while it is on."""
+KEY_SEPARATOR: Final = "\u00bb"
+"""Between the subject and its idempotency key in a request id. Keys are ASCII, so it is the last one there."""
 ADMIN: Final = Subject("admin", may_act_for_others=True)
 """The static admin of the configuration."""
 SERVER: Final = Subject("server")
@@ -31,3 +44,13 @@ def actor_of(subject: Subject, on_behalf_of: str | None) -> str:
     """The actor that the log names. A slash in the name of the subject is percent-encoded."""
     name = quote(subject.name, safe=":@")
     return name if on_behalf_of is None else f"{name}/{on_behalf_of}"
+
+
+def request_id_of(subject: Subject, key: str) -> str:
+    """The request id of a command: the key of its caller, which belongs to the subject."""
+    return key if subject == ANONYMOUS else f"{subject.name}{KEY_SEPARATOR}{key}"
+
+
+def key_in(request_id: str) -> str:
+    """The key that the caller of a command gave it."""
+    return request_id.rpartition(KEY_SEPARATOR)[2]

@@ -23,6 +23,7 @@ from chronolake_metastore.identification.issuers import Issuer
 from chronolake_metastore.identification.jwks import LIFESPAN_SECONDS, IssuerKeys
 from chronolake_metastore.identification.remembered import Remembered
 from chronolake_model import decoding
+from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 LEEWAY_SECONDS: Final = 30
 """How far the clocks of issuer and server may differ."""
@@ -125,8 +126,11 @@ def _checked(signer: _Signer, claims: dict[str, Any], now: float) -> _Verified:
     subject = claims["sub"]
     if not subject.isprintable() or len(subject) > _SUB_CHARS_MAX:
         raise errors.Unauthenticated(Reason.WRONG_CLAIMS)
-    until = min(claims["exp"] + LEEWAY_SECONDS, now + REMEMBERED_SECONDS)
-    return _Verified(Subject(f"oidc:{signer.alias}:{subject}"), until)
+    ends_at = claims["exp"] + LEEWAY_SECONDS
+    until = Micros(int(ends_at * MICROS_PER_SECOND))
+    return _Verified(
+        Subject(f"oidc:{signer.alias}:{subject}", until=until), min(ends_at, now + REMEMBERED_SECONDS)
+    )
 
 
 def _unverified(token: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -138,7 +138,7 @@ class TokenVerifier:
     def _verify(self, text: str, token: StoredToken | None, version: int | None) -> _Verified:
         if token is None:
             raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
-        subject = Subject(f"token:{token.token_id}", token.acts_for_others)
+        subject = Subject(f"token:{token.token_id}", token.acts_for_others, token.token_id)
         if self._is_of(text, token.present):
             until = token.expires_at
         elif token.previous is not None and self._is_of(text, token.previous):

@@ -11,6 +11,7 @@ from chronolake_metastore.domain.state import Loaded, Routes, State
 from chronolake_metastore.projections.catalog import Locations, Namespaces, Tables
 from chronolake_metastore.projections.eras import ArchivedEras
 from chronolake_metastore.projections.file_groups import FileGroups
+from chronolake_metastore.projections.grants import Grants
 from chronolake_metastore.projections.instants import Instants
 from chronolake_metastore.projections.logs import AnswerChains, Clocks
 from chronolake_metastore.projections.projection import Entries, Named, Projection, Rows
@@ -31,6 +32,7 @@ PROJECTIONS: Final[tuple[type[Projection], ...]] = (
     FileGroups,
     Publications,
     Tokens,
+    Grants,
 )
 """In the order in which they are loaded, follow an event, and are written. The clocks have the locks."""
 TABLES: Final = tuple(table for projection in PROJECTIONS for table in projection.tables)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.subjects import request_id_of
 from chronolake_metastore.store import archived, outcomes
 from chronolake_metastore.store.archived import LogBorder
 from chronolake_metastore.store.outcomes import FoundOutcome
@@ -11,8 +12,12 @@ from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import read
 
 
-async def get(ctx: Context, database: Database, request_id: str) -> FoundOutcome:
-    """The recorded outcome of a request; raises ``OutcomeNotFound`` when no request of this id was decided."""
+async def get(ctx: Context, database: Database, key: str) -> FoundOutcome:
+    """The recorded outcome of the caller's request under a key.
+
+    Raises ``OutcomeNotFound`` when no such request was decided.
+    """
+    request_id = request_id_of(ctx.subject, key)
     # A first read that waits while an era leaves finds the outcome neither in its partition nor in another.
     for _ in range(2):
         async with database.reading() as connection:
@@ -22,7 +27,7 @@ async def get(ctx: Context, database: Database, request_id: str) -> FoundOutcome
             outcome = await _archived(database, border, request_id)
         if outcome is not None:
             return outcome
-    raise errors.OutcomeNotFound(request_id)
+    raise errors.OutcomeNotFound(key)
 
 
 async def _archived(database: Database, border: LogBorder, request_id: str) -> FoundOutcome | None:

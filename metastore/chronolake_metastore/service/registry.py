@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -20,11 +20,13 @@ from chronolake_metastore.domain.cleans import PlanClean
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import ReportDeletions
 from chronolake_metastore.domain.eras import RecordArchivedEra
+from chronolake_metastore.domain.grants import GrantRole, RevokeRole
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
 from chronolake_metastore.domain.leases import RenewLease
 from chronolake_metastore.domain.locations import AllowLocation, RevokeLocation
 from chronolake_metastore.domain.publication import RecordHudiFiles
 from chronolake_metastore.domain.restores import RestoreTable
+from chronolake_metastore.domain.rights import Needs, scopes_of
 from chronolake_metastore.domain.rollbacks import RollbackInstant
 from chronolake_metastore.domain.savepoints import CreateSavepoint, ReleaseSavepoint
 from chronolake_metastore.domain.schemas import ChangeSchema
@@ -54,6 +56,7 @@ from chronolake_metastore.queries import (
     file_streams,
     files,
     following,
+    grants as queried_grants,
     health,
     iceberg,
     instants,
@@ -72,7 +75,7 @@ from chronolake_metastore.queries import (
     tables as queried_tables,
 )
 from chronolake_model import operations
-from chronolake_model.operations.declaring import Right
+from chronolake_model.roles import Right
 
 Names: TypeAlias = Callable[[tuple[Any, ...]], tuple[str, ...]]
 """The tables and namespaces that the arguments of a note or a read name."""
@@ -108,6 +111,8 @@ COMMANDS: Final[Mapping[type[Command], Right]] = {
     AbortCheckpoint: operations.streams.ABORT_CHECKPOINT.right,
     RestartTask: operations.streams.RESTART_TASK.right,
     CloseStream: operations.streams.CLOSE_STREAM.right,
+    GrantRole: operations.access.GRANT_ROLE.right,
+    RevokeRole: operations.access.REVOKE_ROLE.right,
     # Only workers send these.
     ExpireStream: operations.streams.CLOSE_STREAM.right,
     RecordHudiFiles: operations.streams.REPORT_PUBLICATION.right,
@@ -152,12 +157,18 @@ def _of_cut(args: tuple[Any, ...]) -> tuple[str, ...]:
 class Requirement(msgspec.Struct, frozen=True):
     """The right that a note or a read requires, and the names that it is required for.
 
-    The server logs a note at ``info``, or at ``debug`` if it is frequent.
+    Names that ``are_new`` need not exist. The server logs a note at ``info``, a frequent one at ``debug``.
     """
 
     right: Right = Right.READ
     names: Names = _first
     is_frequent: bool = False
+    are_new: bool = False
+
+    def needs(self, names: Sequence[str]) -> Needs:
+        """What a caller needs to ask for ``names``."""
+        scopes = scopes_of(names)
+        return Needs(self.right, (), scopes) if self.are_new else Needs(self.right, scopes)
 
 
 NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
@@ -223,6 +234,9 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     queried_publication.status: Requirement(),
     queried_publication.steps: Requirement(),
     queried_readers.page: Requirement(),
+    queried_grants.page: Requirement(names=_nothing),
+    queried_grants.who_am_i: Requirement(names=_nothing),
+    queried_grants.can_i: Requirement(names=_nothing),
     schemas.get: Requirement(),
     schemas.page: Requirement(),
     services.decide: Requirement(),
@@ -233,8 +247,12 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     streams.get: Requirement(),
     streams.page: Requirement(),
     sweeps.page: Requirement(),
-    queried_tables.check_adoption: Requirement(operations.catalog.CHECK_ADOPTION.right, _of_new_table),
-    queried_tables.check_new: Requirement(operations.catalog.CHECK_NEW_TABLE.right, _of_new_table),
+    queried_tables.check_adoption: Requirement(
+        operations.catalog.CHECK_ADOPTION.right, _of_new_table, are_new=True
+    ),
+    queried_tables.check_new: Requirement(
+        operations.catalog.CHECK_NEW_TABLE.right, _of_new_table, are_new=True
+    ),
     queried_tables.get: Requirement(),
     queried_tables.page: Requirement(),
     queried_tables.page_of_dropped: Requirement(names=_nothing),

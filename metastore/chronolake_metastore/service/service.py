@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import msgspec
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.batching.markers import MarkerBatcher
@@ -13,32 +16,21 @@ from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.markers import CreateMarkers
+from chronolake_metastore.domain.rights import Needs, check, without_hidden
 from chronolake_metastore.domain.subjects import ANONYMOUS
 from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
+from chronolake_metastore.service.callers_rights import CallersRights
 from chronolake_metastore.settings import Access
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.markers import Marker
-from chronolake_model.operations.declaring import Right
+from chronolake_model.roles import Right
 from chronolake_model.times import Micros
 
 ParametersT = ParamSpec("ParametersT")
 ResultT = TypeVar("ResultT")
 
 _log = telemetry.logger(__name__)
-
-
-def authorize(ctx: Context, names: Sequence[str], right: Right) -> None:
-    """Refuse a caller without a ``right`` on the tables and namespaces that are named.
-
-    There are no roles yet: every known caller may do everything.
-    """
-    if ctx.subject == ANONYMOUS:
-        raise errors.Unauthenticated(errors.Reason.NO_TOKEN)
-
-
-def allow(ctx: Context, names: Sequence[str], right: Right) -> None:
-    """Allow everything to everyone, as a server does whose access is off."""
 
 
 def refuse_nothing() -> None:
@@ -61,7 +53,7 @@ class Service:
         access: Access = Access.OFF,
     ) -> None:
         """A service without a ``sequencer`` takes no commands, without a ``marker_batcher`` no markers."""
-        self._authorize = authorize if access is Access.ON else allow
+        self._rights = CallersRights(database) if access is Access.ON else None
         self._database = database
         self._sequencer = sequencer
         self._marker_batcher = marker_batcher
@@ -76,9 +68,27 @@ class Service:
         assert self._sequencer is not None
         request = group.request_of(ctx, command, records_refusal=records_refusal)
         self._refuse()
-        task = group.task_of(request)
-        self._authorize(ctx, (*task.names.tables, *task.names.namespaces), registry.COMMANDS[type(command)])
-        return await self._sequencer.submit(task)
+        return await self._sequencer.submit(group.task_of(request, self._needed(ctx, command)))
+
+    def _needed(self, ctx: Context, command: Command) -> Right | None:
+        """The right that the caller of a command needs: its transaction decides. None for an unlimited one."""
+        if self._rights is None:
+            return None
+        _refuse_unknown(ctx)
+        return None if ctx.subject.is_unlimited else registry.COMMANDS[type(command)]
+
+    async def authorized(self, ctx: Context, needs: Needs) -> Context:
+        """The context with the rights of its caller, a second old at most.
+
+        Raises ``Forbidden`` if these lack what the request needs, and ``NotFound`` for what the caller may not
+        know.
+        """
+        if self._rights is None:
+            return ctx
+        _refuse_unknown(ctx)
+        rights = await self._rights.of(ctx.subject)
+        check(rights, needs, ctx.subject.name, ctx.table_id)
+        return msgspec.structs.replace(ctx, rights=rights)
 
     async def note(
         self,
@@ -93,8 +103,9 @@ class Service:
         """
         required = registry.NOTES[note]
         names = required.names(args)
-        self._authorize(ctx, names, required.right)
-        result = await note(ctx, self._database, *args, **kwargs)
+        ctx = await self.authorized(ctx, required.needs(names))
+        with _nothing_hidden(ctx):
+            result = await note(ctx, self._database, *args, **kwargs)
         tell = _log.debug if required.is_frequent else _log.info
         tell("note", note=_name(note), names=names, actor=ctx.actor, request_id=ctx.request_id)
         return result
@@ -108,8 +119,9 @@ class Service:
     ) -> ResultT:
         """The answer of a query; raises ``TimelineError``."""
         required = registry.READS[read]
-        self._authorize(ctx, required.names(args), required.right)
-        return await read(ctx, self._database, *args, **kwargs)
+        ctx = await self.authorized(ctx, required.needs(required.names(args)))
+        with _nothing_hidden(ctx):
+            return await read(ctx, self._database, *args, **kwargs)
 
     async def create_markers(
         self, ctx: Context, table: str, requested_time: Micros, new: Sequence[Marker], writer: str | None
@@ -120,9 +132,27 @@ class Service:
         """
         assert self._marker_batcher is not None
         self._refuse()
-        self._authorize(ctx, (table,), registry.NOTES[markers.create].right)
+        ctx = await self.authorized(ctx, registry.NOTES[markers.create].needs((table,)))
         request = CreateMarkers(table, requested_time, new, writer, ctx.table_id)
-        return await self._marker_batcher.create(request)
+        with _nothing_hidden(ctx):
+            return await self._marker_batcher.create(request)
+
+
+def _refuse_unknown(ctx: Context) -> None:
+    """Refuse a caller that was not identified: a server with access whose door was left open serves nothing."""
+    if ctx.subject == ANONYMOUS:
+        raise errors.Unauthenticated(errors.Reason.NO_TOKEN)
+
+
+@contextmanager
+def _nothing_hidden(ctx: Context) -> Iterator[None]:
+    """Errors within name no table that the caller may not read."""
+    try:
+        yield
+    except errors.TimelineError as exc:
+        if (shown := without_hidden(exc, ctx.rights)) is exc:
+            raise
+        raise shown from exc
 
 
 def _name(note: Callable[..., Any]) -> str:

@@ -14,7 +14,8 @@ import msgspec
 
 from chronolake_metastore.domain import results
 from chronolake_metastore.domain.results import AnyRecorded, AnyResult, Refused
-from chronolake_metastore.queries import instants, namespaces, schemas, services, streams, tables
+from chronolake_metastore.domain.subjects import key_in
+from chronolake_metastore.queries import grants, instants, namespaces, schemas, services, streams, tables
 from chronolake_model import (
     adoption as wire_adoption,
     cleans as wire_cleans,
@@ -41,8 +42,9 @@ class _V1:
     def render(self, recorded: AnyRecorded, request_id: str) -> bytes:
         """The JSON body of the answer, empty for a status without one."""
         if isinstance(recorded, Refused):
+            key = key_in(request_id)
             document: Any = problem(
-                recorded.code, recorded.detail, recorded.place, recorded.context, idempotency_key=request_id
+                recorded.code, recorded.detail, recorded.place, recorded.context, idempotency_key=key
             )
         else:
             document = DOCUMENTS[type(recorded)](recorded)
@@ -176,6 +178,10 @@ def _task(result: results.TaskResult) -> msgspec.Struct:
     )
 
 
+def _grant(result: results.GrantResult) -> msgspec.Struct:
+    return grants.document(result.grant)
+
+
 DOCUMENTS: Final[Mapping[type[AnyResult], Callable[[Any], msgspec.Struct | None]]] = {
     results.NamespaceResult: _namespace,
     results.DropResult: _nothing,
@@ -198,5 +204,6 @@ DOCUMENTS: Final[Mapping[type[AnyResult], Callable[[Any], msgspec.Struct | None]
     results.TaskResult: _task,
     results.EraResult: _nothing,
     results.TokenResult: _nothing,
+    results.GrantResult: _grant,
     results.LocationResult: _nothing,
 }

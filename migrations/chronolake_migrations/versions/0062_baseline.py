@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0061"
+revision = "0062"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -55,6 +55,7 @@ OBJECTS = (
     "functions/thin_eras",
     "tables/namespace",
     "tables/location",
+    "tables/role_grant",
     "tables/lake_table",
     "tables/base_path",
     "tables/schema_version",

@@ -1,0 +1,160 @@
+"""Rights of a subject, by its roles on tables and namespaces. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from chronolake_metastore import errors
+from chronolake_model.roles import RIGHTS, Right, Role, Scope, scope_of
+
+
+class HeldRole(msgspec.Struct, frozen=True):
+    """A role that a subject has: on all names that begin with ``prefix``, or on one table.
+
+    ``table`` is the present name of the table.
+    """
+
+    role: Role
+    prefix: str | None = None
+    table: str | None = None
+    table_id: UUID | None = None
+
+    def fits(self, scope: Scope) -> bool:
+        """Whether it is a role on all names of a scope."""
+        if self.prefix is not None:
+            return scope.text.startswith(self.prefix)
+        return scope.is_table and scope.text == self.table
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """The roles of a subject. One that ``is_unlimited`` may do everything."""
+
+    held: Sequence[HeldRole] = ()
+    is_unlimited: bool = False
+
+    def may(self, right: Right, scope: Scope) -> bool:
+        """Whether the subject has a right on all names of a scope."""
+        return self.is_unlimited or any(right in RIGHTS[role.role] and role.fits(scope) for role in self.held)
+
+    def may_read(self, table: str | None, table_id: UUID | None = None) -> bool:
+        """Whether the subject may read a table, which is known by its name, or by its id."""
+        return self.is_unlimited or any(
+            (role.prefix is not None and table is not None and table.startswith(role.prefix))
+            or (role.table is not None and role.table == table)
+            or (role.table_id is not None and role.table_id == table_id)
+            for role in self.held
+        )
+
+    def sees_namespace(self, namespace: str) -> bool:
+        """Whether the subject has a role on the namespace, or on a table that it has or may have."""
+        start = f"{namespace}."
+        return self.is_unlimited or any(
+            start.startswith(role.prefix) or role.prefix.startswith(start)
+            if role.prefix is not None
+            else role.table is not None and role.table.startswith(start)
+            for role in self.held
+        )
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether the subject may read all tables, and the log of the catalog."""
+        return self.may(Right.READ, EVERYTHING)
+
+
+EVERYTHING: Final = scope_of("*")
+UNLIMITED: Final = Rights(is_unlimited=True)
+NONE: Final = Rights()
+
+
+class Needs(msgspec.Struct, frozen=True):
+    """A right that a request needs on each of its scopes.
+
+    ``new`` are scopes of names that need not exist: that the caller may not use one reveals nothing.
+    """
+
+    right: Right
+    scopes: Sequence[Scope]
+    new: Sequence[Scope] = ()
+
+
+def scopes_of(names: Iterable[str]) -> list[Scope]:
+    """The scopes of names of tables and namespaces; raises ``InvalidRequest``."""
+    try:
+        return [scope_of(name) for name in dict.fromkeys(names)]
+    except ValueError as exc:
+        raise errors.InvalidRequest(str(exc)) from exc
+
+
+def check(rights: Rights, needs: Needs, subject: str, table_id: UUID | None = None) -> None:
+    """Raise ``Forbidden`` unless a subject has the right, or ``NotFound`` for what it may not know.
+
+    A namespace can be read by all who see something in it. A request that names nothing needs no role, but only
+    the metastore itself may administer. ``table_id`` is the id that the request expects of its first table.
+    """
+    if rights.is_unlimited:
+        return
+    if needs.right is Right.ADMINISTER:
+        raise errors.Forbidden(f"{subject} may not administer the metastore")
+    for number, scope in enumerate(needs.scopes):
+        if not rights.may(needs.right, scope) and not _is_seen(rights, needs.right, scope):
+            raise _refusal(rights, needs, scope, subject, table_id if number == 0 else None)
+    for scope in needs.new:
+        if not rights.may(needs.right, scope):
+            raise _forbidden(needs.right, scope, subject)
+
+
+def _refusal(
+    rights: Rights, needs: Needs, scope: Scope, subject: str, table_id: UUID | None
+) -> errors.TimelineError:
+    forbidden = _forbidden(needs.right, scope, subject)
+    if rights.may(Right.READ, scope) or _is_seen(rights, Right.READ, scope):
+        return forbidden
+    hidden: errors.NotFound
+    if scope.is_table:
+        hidden = errors.TableNotFound(scope.text, table_id=table_id)
+    else:
+        hidden = errors.NamespaceNotFound(scope.text.removesuffix("."))
+    hidden.denial = forbidden.detail
+    return hidden
+
+
+def _is_seen(rights: Rights, right: Right, scope: Scope) -> bool:
+    """Whether a namespace is read in which the subject sees something."""
+    return right is Right.READ and not scope.is_table and rights.sees_namespace(scope.text.removesuffix("."))
+
+
+def _forbidden(right: Right, scope: Scope, subject: str) -> errors.Forbidden:
+    role = next(role for role in Role if right in RIGHTS[role])
+    return errors.Forbidden(
+        f"{subject} lacks the right {right.value!r} on {scope.pattern!r}; ask an administrator for the role "
+        f"{role.value!r} there",
+        right=right.value,
+        on=scope.pattern,
+    )
+
+
+def without_hidden(exc: errors.TimelineError, rights: Rights) -> errors.TimelineError:
+    """The error without names of tables that the caller may not read."""
+    if rights.is_unlimited:
+        return exc
+    renamed_to = exc.context.get("renamed_to")
+    other = exc.context.get("table")
+    match exc:
+        case errors.TableNotFound() if renamed_to is not None and not rights.may_read(renamed_to):
+            table_id = exc.context.get("table_id")
+            return errors.TableNotFound(
+                exc.context["table"], table_id=None if table_id is None else UUID(table_id)
+            )
+        case errors.InstantNotFound() if renamed_to is not None and not rights.may_read(renamed_to):
+            return errors.InstantNotFound(exc.context["table"], exc.context["requested_time"])
+        case errors.BasePathTaken() if other is not None and not rights.may_read(other):
+            return errors.BasePathTaken(
+                "the base path overlaps with that of another table; choose another base path",
+                base_path=exc.context["base_path"],
+            )
+        case _:
+            return exc
