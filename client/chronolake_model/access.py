@@ -85,7 +85,7 @@ class WhoAmI(msgspec.Struct, frozen=True):
     grants: list[Grant]
 
 
-class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RightCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Does the caller have a right on all that a pattern fits?"""
 
     right: Right
@@ -95,7 +95,7 @@ class Check(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CanI(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Ask for rights of the caller, many at once."""
 
-    checks: Annotated[list[Check], Meta(min_length=1, max_length=CHECKS_MAX)]
+    checks: Annotated[list[RightCheck], Meta(min_length=1, max_length=CHECKS_MAX)]
 
 
 class Allowed(msgspec.Struct, frozen=True):

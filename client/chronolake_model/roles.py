@@ -37,7 +37,7 @@ class Right(enum.StrEnum):
 
 
 class Role(enum.StrEnum):
-    """What a subject may do. Each role has the rights of those before it."""
+    """A role of a subject. Each has the rights of those before it."""
 
     READER = "reader"
     """To read."""

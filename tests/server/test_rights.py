@@ -19,7 +19,7 @@ from tests.server.operations import NEVER_BEGUN, OPERATIONS, TABLE, Operation
 from tests.server.rest import refused, succeeded
 
 HIDDEN = "shop.no_such_table"
-DECLARED = {(operation.method, operation.path): operation for operation in declared.ALL}
+DECLARED = {f"{operation.method} {operation.path}": operation for operation in declared.ALL}
 NAMELESS = {
     "/v1/events",
     "/v1/cut",
@@ -61,10 +61,10 @@ def send(http: httpx.Client, tried: Operation, **parts: str) -> httpx.Response:
 
 
 def right_of(tried: Operation) -> Right:
-    return DECLARED[tried.method, tried.template].right
+    return DECLARED[str(tried)].right
 
 
-OF_API = [tried for tried in OPERATIONS if (tried.method, tried.template) in DECLARED]
+OF_API = [tried for tried in OPERATIONS if str(tried) in DECLARED]
 
 
 def test_each_operation_of_the_document_is_declared_or_open() -> None:

@@ -38,7 +38,7 @@ def needs_of(names: Names, right: Right) -> Needs:
     return Needs(right if scopes or new else Right.ADMINISTER, scopes, names.new)
 
 
-class CallersRights(msgspec.Struct, frozen=True):
+class RightsOfGroup(msgspec.Struct, frozen=True):
     """The rights of subjects, and the tokens that are not accepted any more."""
 
     by_subject: Mapping[str, Rights]
@@ -57,7 +57,7 @@ class CallersRights(msgspec.Struct, frozen=True):
             raise errors.Unauthenticated(Reason.REVOKED)
 
 
-class CallersRightsQueries:
+class RightsQueries:
     """The queries for the rights of callers, each with what its command needs."""
 
     def __init__(self, needed: Iterable[tuple[Context, Needs]]) -> None:
@@ -77,6 +77,6 @@ class CallersRightsQueries:
         return self._held, self._ended
 
     @property
-    def result(self) -> CallersRights:
+    def result(self) -> RightsOfGroup:
         """The rights, once the queries were fetched."""
-        return CallersRights(self._held.result, self._ended.result)
+        return RightsOfGroup(self._held.result, self._ended.result)

@@ -15,7 +15,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.commands import authorizing, recording
 from chronolake_metastore.commands.archived_keys import ArchivedKeys, AskArchive
-from chronolake_metastore.commands.authorizing import CallersRights, CallersRightsQueries
+from chronolake_metastore.commands.authorizing import RightsOfGroup, RightsQueries
 from chronolake_metastore.commands.handler import Answer, Loading, Names, Sharing, combined, fetch, single_query
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.commands.registry import HANDLERS, AnyHandler
@@ -65,7 +65,7 @@ class _Records(msgspec.Struct):
     """The outcomes and refusals of a group's commands."""
 
     known: dict[str, outcomes.StoredOutcome]
-    rights: CallersRights
+    rights: RightsOfGroup
     unread: dict[str, errors.Unavailable] = {}
     decided: list[outcomes.StoredOutcome] = []
     refused: list[refusals.RefusedCommand] = []
@@ -237,13 +237,13 @@ def _catalog(names: Names) -> list[UUID]:
 
 async def _load_state(
     tx: Transaction, tasks: Sequence[Task], default_locations: Sequence[str]
-) -> tuple[State, Now, dict[str, outcomes.StoredOutcome], LogBorder | None, CallersRights]:
+) -> tuple[State, Now, dict[str, outcomes.StoredOutcome], LogBorder | None, RightsOfGroup]:
     """Lock and read what the commands name, in one round trip, or two where something is missing."""
     names = [task.names for task in tasks]
     now = clocks.read_now(appends=True)
     known = outcomes.find(task.request.ctx.request_id for task in tasks)
     border = archived.find_border_of_answers()
-    rights = CallersRightsQueries((task.request.ctx, task.needs) for task in tasks if task.needs is not None)
+    rights = RightsQueries((task.request.ctx, task.needs) for task in tasks if task.needs is not None)
     fields = await fetch(tx, projections.load(_named(names), now, known, border, *rights.all))
     tables, instants = fields.get("tables", {}), fields.get("instants", {})
     missing = _missing(names, tables, instants)

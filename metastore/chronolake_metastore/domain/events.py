@@ -19,10 +19,7 @@ from chronolake_model.vocabulary import Action, Operation, RollbackCause, State,
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """The data of an event beyond its columns. ``v`` is the version of its format.
-
-    The payloads of frequent events leave defaults out, ``v`` too: this halves them.
-    """
+    """The data of an event beyond its columns. ``v`` is the version of its format."""
 
     v: int = 1
 
@@ -66,8 +63,7 @@ class EraArchived(Payload, frozen=True, kw_only=True):
 class TokenCreated(Payload, frozen=True, kw_only=True):
     """A token, by which the subject ``token:<token_id>`` calls. Without ``expires_at`` it does not end.
 
-    ``digest`` is the HMAC-SHA256 of the token under the key ``key_id``, which only servers have. The token has
-    256 random bits, and is stored nowhere.
+    ``digest`` is the HMAC-SHA256 of the token under the key ``key_id``, which only servers have.
     """
 
     token_id: str
@@ -93,10 +89,7 @@ class TokenRevoked(Payload, frozen=True, kw_only=True):
 
 
 class RoleGranted(Payload, frozen=True, kw_only=True):
-    """A subject has a role on a pattern of names, or on a table. It replaces the one that it had there.
-
-    ``pattern`` is in its normal form; that of a table is the name of the table ``table_id`` then.
-    """
+    """A subject has a role on ``pattern``, in place of another one; on a table that is its name then."""
 
     subject: str
     role: Role
@@ -105,7 +98,7 @@ class RoleGranted(Payload, frozen=True, kw_only=True):
 
 
 class RoleRevoked(Payload, frozen=True, kw_only=True):
-    """A subject has no role on a pattern of names, or on a table, any more. The fields are as when granted."""
+    """A subject has no role on ``pattern`` any more."""
 
     subject: str
     pattern: str

@@ -166,7 +166,7 @@ class Requirement(msgspec.Struct, frozen=True):
     are_new: bool = False
 
     def needs(self, names: Sequence[str]) -> Needs:
-        """What a caller needs to ask for ``names``."""
+        """The right that a caller needs on ``names``."""
         scopes = scopes_of(names)
         return Needs(self.right, (), scopes) if self.are_new else Needs(self.right, scopes)
 
