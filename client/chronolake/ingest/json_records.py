@@ -21,7 +21,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 _CHUNK_CHARS: Final = 1 << 20
 _TOKEN_CHARS: Final = 16
-"""The farthest from the end of a text that a token which is cut, as ``-Inf`` or ``\\ud8``, is an error."""
+"""The largest distance from the end of the text of an error at a token that is cut off: ``-Inf``, ``\\ud8``."""
 _EXPECTED: Final = "a JSON file holds one object a line, or is one array of objects"
 
 
