@@ -9,7 +9,7 @@ COPY metastore metastore
 COPY migrations migrations
 COPY spark_integration spark_integration
 RUN /opt/chronolake/bin/pip install --no-cache-dir --disable-pip-version-check \
-    --constraint constraints.txt '.[oidc,server,storage]'
+    --constraint constraints.txt '.[oidc,server,storage,vending]'
 
 FROM python:3.13-slim
 # A number that no user of the host has; the folder is for the embedded database, when no DSN is given.

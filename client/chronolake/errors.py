@@ -329,6 +329,10 @@ class UnknownCheckpoint(Conflict):
     """
 
 
+class CredentialsNotVended(Conflict):
+    """The server gives no keys for the table's storage. Use keys of your own; `detail` says why."""
+
+
 class InstantNotYet(Conflict):
     """The stream gives no new instant yet; ask again a little later.
 
@@ -441,6 +445,10 @@ class Overloaded(ServerUnavailable):
 
 class DatabaseUnavailable(ServerUnavailable):
     """The server cannot reach its database. Send the request again later, under the same key."""
+
+
+class CredentialsUnavailable(ServerUnavailable):
+    """The server gets no keys from STS now. Try again later; the server's log has the reason."""
 
 
 class ArchiveUnavailable(ServerUnavailable):

@@ -29,7 +29,9 @@ OF_TESTS: Final = frozenset(
 _OF_KUBERNETES: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_TCP_ADDR", "_TCP_PORT", "_TCP_PROTO")
 """Kubernetes sets such variables in every container, for a service whose name begins with chronolake."""
 
-_OF_SERVERS: Final = {f"{PREFIX}{name}" for name in ("ADMIN_TOKEN_FILE", "OIDC_FILE", "TOKEN_KEY_FILE")}
+_OF_SERVERS: Final = {
+    f"{PREFIX}{name}" for name in ("ADMIN_TOKEN_FILE", "CREDENTIALS_FILE", "OIDC_FILE", "TOKEN_KEY_FILE")
+}
 """Variables of servers that are like those of clients."""
 
 

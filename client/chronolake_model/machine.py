@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import ipaddress
 import os
+from urllib.parse import urlsplit
 
 
 def is_loopback(host: str) -> bool:
@@ -15,6 +16,17 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_trustworthy(url: str) -> bool:
+    """Whether the answer of a URL cannot be changed on the way: by https, or on this machine."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return False
+    return bool(parts.hostname) and (
+        parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or ""))
+    )
 
 
 def user() -> str:

@@ -260,6 +260,12 @@ class ProblemCode(enum.StrEnum):
         "The stream has seen no checkpoint near this id",
         "Acknowledge with the id that the engine gave to the checkpoint.",
     )
+    CREDENTIALS_NOT_VENDED = (
+        "credentials-not-vended",
+        409,
+        "The server gives no keys for the table's storage",
+        "Use keys of your own; `detail` says why.",
+    )
     INSTANT_NOT_YET = (
         "instant-not-yet",
         409,
@@ -380,6 +386,12 @@ class ProblemCode(enum.StrEnum):
         503,
         "The server cannot reach its database",
         "Send the request again later, under the same key.",
+    )
+    CREDENTIALS_UNAVAILABLE = (
+        "credentials-unavailable",
+        503,
+        "The server gets no keys from STS now",
+        "Try again later; the server's log has the reason.",
     )
     ARCHIVE_UNAVAILABLE = (
         "archive-unavailable",

@@ -9,6 +9,9 @@ from typing import Final
 PREFIX: Final = "storage."
 S3_OPTIONS: Final = ("endpoint_override", "access_key", "secret_key", "session_token", "region")
 """Options of S3, by pyarrow's names; others come from the environment, as for AWS's own tools."""
+CREDENTIALS_OPTION: Final = "credentials"
+"""An option of clients: VENDED, if the server gives the keys."""
+VENDED: Final = "vended"
 SECRETS: Final = frozenset({"access_key", "secret_key", "session_token"})
 """Names that a table's properties may not have, because every client can read them in the log for good."""
 

@@ -13,7 +13,7 @@ from litestar.di import Provide
 from litestar.openapi.plugins import JsonRenderPlugin
 from litestar.types import ASGIApp
 
-from chronolake_metastore import errors, object_storage
+from chronolake_metastore import errors, object_storage, vending
 from chronolake_metastore.api import (
     access,
     adoption,
@@ -117,6 +117,7 @@ def create_app(settings: Settings) -> Application:
     followers = Followers(settings, metrics)
     catching_up = CatchingUp(database, settings.catch_up_bytes)
     watch = IdentityWatch(database, settings, metrics)
+    vendor = vending.of_settings(settings, watch.refuse)
     probe = readiness.Probe(database, watch.refuse, tells_reasons=settings.access is Access.OFF)
     sequencer = Sequencer(database, settings, metrics, notifier)
     marker_batcher = MarkerBatcher(database, settings, metrics)
@@ -150,6 +151,7 @@ def create_app(settings: Settings) -> Application:
             for task in tasks:
                 task.cancel()
         await catalog.close()
+        vendor.close()
         await probe.close()
         await database.close()
 
@@ -173,6 +175,7 @@ def create_app(settings: Settings) -> Application:
             "followers": Provide(lambda: followers, sync_to_thread=False),
             "catching_up": Provide(lambda: catching_up, sync_to_thread=False),
             "probe": Provide(lambda: probe, sync_to_thread=False),
+            "vendor": Provide(lambda: vendor, sync_to_thread=False),
             "metrics": Provide(lambda: metrics, sync_to_thread=False),
             "warnings": Provide(lambda: warnings, sync_to_thread=False),
             "index": Provide(lambda: index, sync_to_thread=False),

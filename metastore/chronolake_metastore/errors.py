@@ -388,6 +388,10 @@ class UnknownCheckpoint(Conflict):
     """
 
 
+class CredentialsNotVended(Conflict):
+    """The server gives no keys for the table's storage. Use keys of your own; `detail` says why."""
+
+
 class MayConflict(Conflict):
     """Completing could conflict later; only an instant in blocking mode may do this.
 
@@ -456,6 +460,10 @@ class TooManyStreams(Unavailable):
 
 class Overloaded(Unavailable):
     """The server has too many waiting requests. Send the request again later, under the same key."""
+
+
+class CredentialsUnavailable(Unavailable):
+    """The server gets no keys from STS now. Try again later; the server's log has the reason."""
 
 
 class ArchiveUnavailable(Unavailable):

@@ -140,6 +140,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             help="A TOML file with the issuers of OpenID Connect whose tokens are accepted.", metavar="FILE"
         ),
     ] = None
+    credentials_file: Annotated[
+        Path | None,
+        Option(
+            help="A TOML file with the roles by which clients get short-lived credentials for tables in S3.",
+            metavar="FILE",
+        ),
+    ] = None
     token_key_file: Annotated[
         Path | None,
         Option(

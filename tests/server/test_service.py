@@ -15,11 +15,12 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import DropTable
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.notes import markers, metastore, readers
-from chronolake_metastore.queries import tables
+from chronolake_metastore.queries import credentials, tables
 from chronolake_metastore.service import service as door
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Access, Settings
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.vending import Vendor
 from chronolake_model.readers import BeginReading
 from chronolake_model.times import Micros
 
@@ -27,12 +28,22 @@ NO_DATABASE = "postgresql://nobody@127.0.0.1:1/nothing"
 ANN = Context("ann", "request-1")
 TABLE = "shop.orders"
 READING = BeginReading("reader")
+
+
+def only_reading() -> None:
+    raise errors.MetastoreMoved("an id", "its database is a copy")
+
+
+VENDOR = Vendor([], only_reading)
 ASKED: dict[str, Callable[[Service], Awaitable[object]]] = {
     "a command": lambda service: service.execute(ANN, DropTable(TABLE, None)),
     "a note": lambda service: service.note(ANN, readers.begin, TABLE, READING, None),
     "another note": lambda service: service.note(ANN, markers.delete, TABLE, Micros(1)),
     "markers": lambda service: service.create_markers(ANN, TABLE, Micros(1), [], None),
     "a read": lambda service: service.read(ANN, tables.get, TABLE),
+    "keys to read": lambda service: service.read(ANN, credentials.for_reading, TABLE, VENDOR),
+    "keys to write": lambda service: service.read(ANN, credentials.for_writing, TABLE, VENDOR),
+    "keys to maintain": lambda service: service.read(ANN, credentials.for_maintenance, TABLE, VENDOR),
 }
 
 
@@ -63,13 +74,13 @@ def test_an_unknown_caller_may_do_nothing_while_access_is_on(kind: str) -> None:
         ask(NO_DATABASE, ASKED[kind], access=Access.ON)
 
 
-@pytest.mark.parametrize("kind", ["a command", "markers"])
-def test_a_server_that_only_reads_takes_no_commands_and_no_markers(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["a command", "markers", "keys to write", "keys to maintain"])
+def test_a_server_that_only_reads_takes_no_commands_and_gives_no_keys_to_write(kind: str) -> None:
     with pytest.raises(errors.MetastoreMoved):
         ask(NO_DATABASE, ASKED[kind], only_reading)
 
 
-@pytest.mark.parametrize("kind", ["a note", "another note", "a read"])
+@pytest.mark.parametrize("kind", ["a note", "another note", "a read", "keys to read"])
 def test_a_server_that_only_reads_takes_leases_of_readers(kind: str, dsn: str) -> None:
     with pytest.raises(errors.TableNotFound):
         ask(dsn, ASKED[kind], only_reading)
@@ -88,7 +99,3 @@ def test_a_note_leaves_its_actor_and_request_id_in_the_log(dsn: str) -> None:
             "request_id": "request-1",
         }
     ]
-
-
-def only_reading() -> None:
-    raise errors.MetastoreMoved("an id", "its database is a copy")

@@ -12,6 +12,7 @@ import msgspec
 from chronolake.calls import base
 from chronolake.calls.base import Call, call, query
 from chronolake_model import operations
+from chronolake_model.credentials import StorageAccess, TableCredentials
 from chronolake_model.cuts import Cut, names_of
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
@@ -32,6 +33,11 @@ def list_namespaces() -> Call[NamespacePage]:
 def create_table(body: CreateTable) -> Call[Table]:
     """Create a table; a local base path is sent as an absolute path, resolved on this machine."""
     return call(operations.catalog.CREATE_TABLE, body=_with_absolute_path(body))
+
+
+def get_credentials(table: str, access: StorageAccess) -> Call[TableCredentials]:
+    """Keys for the storage of a table."""
+    return call(operations.catalog.GET_CREDENTIALS, table, query=query(access=access))
 
 
 def check_new_table(body: CreateTable) -> Call[None]:

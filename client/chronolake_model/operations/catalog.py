@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
+from chronolake_model.credentials import TableCredentials
 from chronolake_model.cuts import Cut
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent, Outcome
 from chronolake_model.health import HealthPage
@@ -184,6 +185,19 @@ GET_SCHEMA: Final = read(
     tag="Tables",
     answer=TableSchema,
 )
+GET_CREDENTIALS: Final = read(
+    f"{_TABLE}/credentials",
+    "Get credentials for a table's storage",
+    Code.TABLE_NOT_FOUND,
+    Code.LOCATION_NOT_ALLOWED,
+    Code.METASTORE_MOVED,
+    Code.CREDENTIALS_NOT_VENDED,
+    Code.CREDENTIALS_UNAVAILABLE,
+    Code.OVERLOADED,
+    tag="Tables",
+    answer=TableCredentials,
+)
+"""Its right is that to read; for other accesses the service requires theirs."""
 LIST_HEALTH: Final = read(
     "/v1/health", "List the health of tables", Code.INVALID_CURSOR, tag="Operations", answer=HealthPage
 )

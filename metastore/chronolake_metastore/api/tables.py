@@ -19,8 +19,10 @@ from chronolake_metastore.api.routes import route
 from chronolake_metastore.domain import tables
 from chronolake_metastore.domain.commands import refuse_nul
 from chronolake_metastore.domain.definitions import NewDefinition
-from chronolake_metastore.queries import health as queried_health, readiness, tables as queries
+from chronolake_metastore.queries import credentials, health as queried_health, readiness, tables as queries
+from chronolake_metastore.vending import Vendor
 from chronolake_model import operations
+from chronolake_model.credentials import StorageAccess, TableCredentials
 from chronolake_model.health import HEALTH_LIMIT_MAX, HealthPage
 from chronolake_model.tables import AlterTable, CreateTable, DroppedTablePage, Table, TablePage
 
@@ -106,6 +108,22 @@ async def drop_table(
 ) -> Response[None]:
     """Drop a table from the catalog. Its data files stay where they are, and its history stays in the log."""
     return await keyed_caller.execute(tables.DropTable(parameters.table(table), version))
+
+
+@route(operations.catalog.GET_CREDENTIALS)
+async def get_credentials(
+    table: TableInPath,
+    caller: NamedDependency[Caller],
+    vendor: NamedDependency[Vendor],
+    access: Annotated[StorageAccess, QueryParameter(description="What the keys are for.")] = StorageAccess.READ,
+) -> Response[TableCredentials]:
+    """Short-lived keys of S3 for the files of the table, and no others.
+
+    For `write` and `maintain` the caller needs that right. The keys stay valid until they expire, whatever
+    happens to the right or the table meanwhile.
+    """
+    keys = await caller.read(credentials.BY_ACCESS[access], parameters.table(table), vendor)
+    return Response(keys, headers={"Cache-Control": "no-store"})
 
 
 @route(operations.catalog.LIST_HEALTH)

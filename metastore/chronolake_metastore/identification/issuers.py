@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -62,7 +61,7 @@ def read(path: Path) -> dict[str, Issuer]:
 
 def _fault(issuer: Issuer) -> str | None:
     for url in (issuer.issuer, issuer.jwks_uri):
-        if url is not None and not is_trustworthy(url):
+        if url is not None and not machine.is_trustworthy(url):
             return f"{url} must be https"
     if not issuer.audiences or not all(issuer.audiences):
         return "it needs an audience, or else tokens for other services would be accepted"
@@ -71,17 +70,6 @@ def _fault(issuer: Issuer) -> str | None:
             f"unknown algorithms {', '.join(sorted(unknown))}; known are {', '.join(sorted(KNOWN_ALGORITHMS))}"
         )
     return None if issuer.algorithms else "it needs an algorithm"
-
-
-def is_trustworthy(url: str) -> bool:
-    """Whether its answer cannot be changed on the way: by https, or on this machine."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return False
-    return bool(parts.hostname) and (
-        parts.scheme == "https" or (parts.scheme == "http" and machine.is_loopback(parts.hostname or ""))
-    )
 
 
 _FORM: Final = 'write [issuers.<alias>], issuer = "https://...", audience = "..."'

@@ -12,8 +12,8 @@ from joserfc import jwk
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from chronolake_metastore import telemetry
-from chronolake_metastore.identification.issuers import Issuer, is_trustworthy
-from chronolake_model import decoding
+from chronolake_metastore.identification.issuers import Issuer
+from chronolake_model import decoding, machine
 
 LIFESPAN_SECONDS: Final = 300.0
 """How often keys are fetched, so also how long a withdrawn one may still count."""
@@ -89,7 +89,11 @@ class IssuerKeys:
             return self._issuer.jwks_uri
         document = await self._document(self._issuer.issuer.rstrip("/") + _DISCOVERY)
         uri = document.get("jwks_uri")
-        if document.get("issuer") != self._issuer.issuer or not isinstance(uri, str) or not is_trustworthy(uri):
+        if (
+            document.get("issuer") != self._issuer.issuer
+            or not isinstance(uri, str)
+            or not machine.is_trustworthy(uri)
+        ):
             raise KeysUnavailable("the configuration that it publishes is not that of this issuer")
         return uri
 

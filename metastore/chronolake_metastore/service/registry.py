@@ -47,6 +47,7 @@ from chronolake_metastore.notes import (
 from chronolake_metastore.queries import (
     cleans,
     conflicts,
+    credentials,
     cuts,
     deletable,
     deletions,
@@ -188,6 +189,10 @@ NOTES: Final[Mapping[Callable[..., Any], Requirement]] = {
 READS: Final[dict[Callable[..., Any], Requirement]] = {
     cleans.preview: Requirement(),
     conflicts.find: Requirement(),
+    # One operation, whose right depends on what its keys are for.
+    credentials.for_reading: Requirement(operations.catalog.GET_CREDENTIALS.right),
+    credentials.for_writing: Requirement(Right.WRITE),
+    credentials.for_maintenance: Requirement(Right.MAINTAIN),
     cuts.page: Requirement(names=_of_cut),
     deletable.find_deletable: Requirement(operations.files.FIND_DELETABLE.right),
     deletable.find_deletable_orphans: Requirement(operations.files.FIND_DELETABLE_ORPHANS.right),

@@ -20,8 +20,9 @@ from chronolake_metastore.api import callers
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.iceberg import refusals
 from chronolake_metastore.iceberg.catalog import Catalog
-from chronolake_metastore.queries import namespaces, tables
+from chronolake_metastore.queries import credentials, namespaces, tables
 from chronolake_metastore.service.service import Service
+from chronolake_metastore.vending import Vendor
 from chronolake_model.names import NAME_PATTERN, split_table_name
 
 PAGE_MAX: Final = 1_000
@@ -136,11 +137,27 @@ async def has_table(namespace: FromPath[str], table: FromPath[str], caller: Name
 
 @get(f"{_TABLE}/credentials", include_in_schema=False)
 async def get_credentials(
-    namespace: FromPath[str], table: FromPath[str], caller: NamedDependency[Caller]
-) -> dict[str, Any]:
-    """No credentials: clients read the storage with their own."""
-    await caller.read(tables.get, _table(namespace, table))
-    return {"storage-credentials": []}
+    namespace: FromPath[str],
+    table: FromPath[str],
+    caller: NamedDependency[Caller],
+    vendor: NamedDependency[Vendor],
+) -> Response[dict[str, Any]]:
+    """Credentials to read the files; none, if clients read the storage with their own."""
+    try:
+        keys = await caller.read(credentials.for_reading, _table(namespace, table), vendor)
+    except errors.CredentialsNotVended:
+        return Response({"storage-credentials": []})
+    config = {
+        "s3.access-key-id": keys.access_key,
+        "s3.secret-access-key": keys.secret_key,
+        "s3.session-token": keys.session_token,
+        "s3.session-token-expires-at-ms": str(int(keys.expires_at.timestamp() * 1000)),
+        "client.region": keys.region,
+    }
+    if keys.endpoint_override is not None:
+        config["s3.endpoint"] = keys.endpoint_override
+    answer = {"storage-credentials": [{"prefix": keys.location, "config": config}]}
+    return Response(answer, headers={"Cache-Control": "no-store"})
 
 
 @post(
