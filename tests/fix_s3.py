@@ -1,7 +1,11 @@
-"""A real S3 API on loopback: moto, with a gateway in front that injects S3's own errors."""
+"""A real S3 API, and STS, on loopback: moto, with a gateway in front that injects S3's own errors.
+
+moto ignores the policies of sessions, so the gateway enforces them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import re
@@ -14,7 +18,10 @@ import msgspec
 import pyarrow.fs as pafs
 import pytest
 from moto.server import DomainDispatcherApplication, create_backend_app
+from moto.sts.models import sts_backends
 from werkzeug.serving import make_server
+
+from tests import iam
 
 KEYS = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
 
@@ -37,14 +44,22 @@ class Fault(msgspec.Struct):
 class S3:
     """The API, with a bucket of the test's own."""
 
-    def __init__(self, url: str, faults: list[Fault]) -> None:
+    def __init__(self, url: str, gateway: Gateway) -> None:
         self.options = {**KEYS, "endpoint_override": url}
-        self.faults = faults
+        self.faults = gateway.faults
+        self._gateway = gateway
         self.bucket = f"lake-{uuid.uuid4().hex[:12]}"
 
     @property
     def base_path(self) -> str:
         return f"s3://{self.bucket}/tables/orders"
+
+    @contextlib.contextmanager
+    def only_sessions(self) -> Iterator[list[str]]:
+        """Let only sessions use the bucket; gives a list of the requests that are refused to them."""
+        refused = self._gateway.guarded[self.bucket] = []
+        yield refused
+        del self._gateway.guarded[self.bucket]
 
 
 _BULK = {"POST": "DELETE"}
@@ -54,16 +69,22 @@ _KEY = re.compile(rb"<Key>(.*?)</Key>")
 def _method_and_paths(request: dict[str, Any]) -> tuple[str, list[str]]:
     """The method of a request, and the paths that it names."""
     method, path = request["REQUEST_METHOD"], request["PATH_INFO"]
-    if method != "POST" or not request.get("QUERY_STRING", "").startswith("delete"):
-        return method, [path]
-    body = request["wsgi.input"].read(int(request["CONTENT_LENGTH"]))
+    return method, [path, *(f"{path}/{key.decode()}" for key in _KEY.findall(_bulk(request)))]
+
+
+def _bulk(request: dict[str, Any]) -> bytes:
+    """The body of a request that deletes many objects; empty for others."""
+    if request["REQUEST_METHOD"] != "POST" or not request.get("QUERY_STRING", "").startswith("delete"):
+        return b""
+    body: bytes = request["wsgi.input"].read(int(request["CONTENT_LENGTH"]))
     request["wsgi.input"] = io.BytesIO(body)
-    return method, [path, *(f"{path}/{key.decode()}" for key in _KEY.findall(body))]
+    return body
 
 
 class Gateway:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self.guarded: dict[str, list[str]] = {}
         self._lock = threading.Lock()
         self._one_by_one = threading.Lock()
         self._forward = DomainDispatcherApplication(create_backend_app)
@@ -73,15 +94,43 @@ class Gateway:
         if fault is not None and fault.executed:
             with self._one_by_one:
                 b"".join(self._forward(request, lambda *_: None))
-        if fault is None:
+        if fault is None and self._allows(request):
             # moto closes an object that another request replaces while it still answers with it.
             with self._one_by_one:
-                answer: Iterable[bytes] = self._forward(request, start)
-                return answer
+                return self._forwarded(request, start)
+        fault = fault or Fault("", "", 403, "AccessDenied")
         body = f"<Error><Code>{fault.code}</Code><Message>as told</Message></Error>".encode()
         headers = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
         start(f"{fault.status} {fault.code}", headers)
         return [body]
+
+    def _forwarded(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        policy = _policy_of(request)
+        answers: list[tuple[Any, ...]] = []
+        answer: Iterable[bytes] = self._forward(
+            request, start if policy is None else lambda *a: answers.append(a)
+        )
+        if policy is None:
+            return answer
+        [(status, *headers)] = answers
+        bucket = request["PATH_INFO"].split("/")[1]
+        if status.startswith("404") and not iam.allowed_by_iam(policy, iam.Request("s3:ListBucket", bucket)):
+            # To those who may not list the bucket S3 does not tell which objects are missing.
+            status = "403 AccessDenied"
+        start(status, *headers)
+        return answer
+
+    def _allows(self, request: dict[str, Any]) -> bool:
+        refused = self.guarded.get(request["PATH_INFO"].split("/")[1])
+        policy = _policy_of(request)
+        if policy is None:
+            return refused is None
+        asked = list(iam.requests_of(request, _bulk(request)))
+        allowed = [iam.allowed_by_grammar(policy, one) for one in asked]
+        assert allowed == [iam.allowed_by_iam(policy, one) for one in asked]
+        if refused is not None:
+            refused += [f"{one.action} {one.key}" for one, may in zip(asked, allowed, strict=True) if not may]
+        return all(allowed)
 
     def _fault(self, method: str, paths: list[str]) -> Fault | None:
         with self._lock:
@@ -93,9 +142,20 @@ class Gateway:
         return None
 
 
+def _policy_of(request: dict[str, Any]) -> str | None:
+    """The policy of the session that sends a request; None for other keys."""
+    token = request.get("HTTP_X_AMZ_SECURITY_TOKEN")
+    if token is None:
+        return None
+    roles = [role for account in sts_backends.values() for role in account["aws"].assumed_roles]
+    [policy] = [role.policy for role in roles if role.session_token == token]
+    assert isinstance(policy, str)
+    return policy
+
+
 @pytest.fixture(scope="session")
-def s3_gateway() -> Iterator[tuple[str, list[Fault]]]:
-    """Where the API is, and the faults that it has; servers may send their credentials to it."""
+def s3_gateway() -> Iterator[tuple[str, Gateway]]:
+    """Where the API is, and its gateway; servers may send their credentials to it."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     gateway = Gateway()
     server = make_server("127.0.0.1", 0, gateway, threaded=True)
@@ -104,19 +164,19 @@ def s3_gateway() -> Iterator[tuple[str, list[Fault]]]:
     url = f"http://127.0.0.1:{server.server_port}"
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("CHRONOLAKE_STORAGE_ENDPOINTS", url)
-        yield url, gateway.faults
+        yield url, gateway
     server.shutdown()
     thread.join()
     server.server_close()
 
 
 @pytest.fixture
-def s3(s3_gateway: tuple[str, list[Fault]]) -> Iterator[S3]:
+def s3(s3_gateway: tuple[str, Gateway]) -> Iterator[S3]:
     """An S3 API with a bucket of this test's own."""
-    url, faults = s3_gateway
-    s3 = S3(url, faults)
+    url, gateway = s3_gateway
+    s3 = S3(url, gateway)
     host = url.removeprefix("http://")
     filesystem = pafs.S3FileSystem(**KEYS, endpoint_override=host, scheme="http", allow_bucket_creation=True)
     filesystem.create_dir(s3.bucket)
     yield s3
-    faults.clear()
+    gateway.faults.clear()

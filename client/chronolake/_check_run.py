@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from chronolake import _file_checks, errors
 from chronolake._file_checks import EXAMPLES_MAX, BaseFile, FileLayout
-from chronolake.storage import open_filesystem
+from chronolake.storage import open_files, open_filesystem
 from chronolake_hudi.errors import DamagedFile, UnsupportedFormat
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.checks import AWAITS_ROLLBACK, CheckResult, Finding, FindingKind, FindingTotal
@@ -27,7 +27,7 @@ from chronolake_model.partition_paths import Spelling, are_kept
 from chronolake_model.schemas import TableSchema
 from chronolake_model.tables import Field, Table
 from chronolake_model.vocabulary import IndexType
-from chronolake_storage import claims, opening
+from chronolake_storage import claims
 from chronolake_storage.publications import Inspection
 
 MISPLACED_MAX: Final = 1_000_000
@@ -115,7 +115,7 @@ class Run:
     def check_claim(self) -> bool:
         """Report a foreign claim of the base path; give whether it is unclaimed or this metastore's."""
         try:
-            files = opening.open_files(self._base_path, self._storage_options)
+            files = open_files(self._base_path, self._storage_options)
         except ValueError:
             # A storage without conditional puts has no claims.
             return True

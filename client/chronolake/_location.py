@@ -30,7 +30,8 @@ from chronolake_model.times import parse_time
 from chronolake_storage import guard as guards, opening, visibility
 from chronolake_storage.claims import Owner, ensure_claim
 from chronolake_storage.errors import ClaimRefused
-from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, Metastore
+from chronolake_storage.files import MARKERS_FOLDER
+from chronolake_storage.guard import Deleting, Guard, Metastore
 
 
 class TableLocation:

@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from chronolake import errors
+from chronolake import _vending, errors
+from chronolake._vending import VendedFileSystem
 from chronolake_model import base_paths
 from chronolake_model.base_paths import Kind
 from chronolake_model.storage import check_options
@@ -27,11 +28,18 @@ _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 def open_storage(base_path: str, options: Mapping[str, str] | None = None) -> Storage:
     """The storage below ``base_path``: a local path, or a URI (``file``, ``s3``, ``gs``, …).
 
-    ``options`` have the names in ``chronolake_model.storage.S3_OPTIONS``. No request is sent yet, except one
-    for the region of an AWS bucket if no region is configured. Raises ``ValueError``, ``ImportError``.
+    ``options`` have the names in ``chronolake_model.storage.S3_OPTIONS``, and ``credentials``. No request is
+    sent yet, except one for the region of an AWS bucket if no region is configured. Raises ``ValueError``,
+    ``ImportError``.
     """
+    return Storage(open_files(base_path, options))
+
+
+def open_files(base_path: str, options: Mapping[str, str] | None = None) -> Files:
+    """The files below ``base_path``, see ``open_storage``; raises ``StorageFailed``, too."""
+    keys, others = _vending.split(options or {})
     with storage_failures():
-        return Storage(opening.open_files(base_path, options))
+        return opening.open_files(base_path, others, keys)
 
 
 def open_filesystem(
@@ -41,15 +49,20 @@ def open_filesystem(
 
     For reading and writing data files. Each request to S3 is tried ``tries_max`` times.
     """
-    check_options(options or {})
+    keys, others = _vending.split(options or {})
+    check_options(others)
     pafs = _pyarrow()
     location = base_paths.parse(base_path)
     if location.kind is Kind.FILE:
         return pafs.LocalFileSystem(), location.path
     if location.kind is Kind.S3 and "?" not in base_path:
         root = f"{location.bucket}/{location.path}".rstrip("/")
-        return _s3(pafs, location.bucket, dict(options or {}), tries_max), root
-    if options:
+
+        def made(options: Mapping[str, str]) -> Any:
+            return _s3(pafs, location.bucket, dict(options), tries_max)
+
+        return (made(others) if keys is None else VendedFileSystem(keys, made)), root
+    if others:
         raise ValueError(f"storage options are for s3://bucket/path, not for {base_path!r}")
     try:
         filesystem, root = pafs.FileSystem.from_uri(base_path)
@@ -58,7 +71,15 @@ def open_filesystem(
     return filesystem, root.rstrip("/")
 
 
-__all__ = ["Deletion", "Storage", "StoredFile", "open_filesystem", "open_storage", "storage_failures"]
+__all__ = [
+    "Deletion",
+    "Storage",
+    "StoredFile",
+    "open_files",
+    "open_filesystem",
+    "open_storage",
+    "storage_failures",
+]
 
 
 class Storage:

@@ -16,6 +16,8 @@ from chronolake_storage.permits import Permit
 
 METADATA_FOLDER: Final = ".hoodie"
 """Hudi's own folder in the base path; no data files are in it."""
+MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
+"""Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
 
 _HIDDEN: Final = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 """A control character, or a character without an encoding."""

@@ -22,7 +22,7 @@ from chronolake_model.markers import Marker, file_at, is_file_of, parse_marker
 from chronolake_storage import claims, visibility
 from chronolake_storage.claims import Log, Owner
 from chronolake_storage.errors import StorageError
-from chronolake_storage.files import METADATA_FOLDER, Deletion, Files, check_path
+from chronolake_storage.files import MARKERS_FOLDER, METADATA_FOLDER, Deletion, Files, check_path
 from chronolake_storage.overlaps import TablePlace
 from chronolake_storage.permits import Answers, Permit
 
@@ -35,8 +35,6 @@ _PUBLISHED: Final = re.compile(
 _PENDING_OF_HUDI: Final = re.compile(
     rf"{re.escape(METADATA_FOLDER)}/(timeline/)?[0-9]{{17}}(\.[a-z]+)?\.(requested|inflight)", re.ASCII
 )
-MARKERS_FOLDER: Final = f"{METADATA_FOLDER}/.temp"
-"""Hudi's folder of direct markers, below the base path. It has a folder for each instant."""
 INDEX_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-index"
 """The folder of indexes that writers keep with a table, with a folder for each table id."""
 ICEBERG_FOLDER: Final = f"{METADATA_FOLDER}/.chronolake-iceberg"

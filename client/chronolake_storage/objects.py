@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from chronolake_model import base_paths
 from chronolake_model.base_paths import Kind, Location
+from chronolake_model.credentials import StorageAccess, TableCredentials
 from chronolake_model.storage import check_options
 from chronolake_storage.errors import BasePathMissing, failed, reason, too_large
 from chronolake_storage.files import (
     CONTENT_BYTES_MAX,
+    MARKERS_FOLDER,
     METADATA_FOLDER,
     Content,
     Deletion,
@@ -45,10 +48,13 @@ _OPTION_NAMES: Final = {
 }
 """obstore's names of the options, by pyarrow's."""
 
+KeysFor: TypeAlias = Callable[[StorageAccess], TableCredentials]
+"""Gives keys of S3 that are valid now, for an access."""
+
 _Result = TypeVar("_Result")
 
 
-def open_objects(base_path: str, options: Mapping[str, str]) -> ObjectFiles:
+def open_objects(base_path: str, options: Mapping[str, str], keys: KeysFor | None = None) -> ObjectFiles:
     """The objects below a URI. Raises ``ValueError``, ``ImportError``, ``StorageError``. Sends no request yet.
 
     Only the region of an AWS bucket is requested if it is not configured.
@@ -65,15 +71,22 @@ def open_objects(base_path: str, options: Mapping[str, str]) -> ObjectFiles:
         )
     obstore, exceptions = _obstore(base_path)
 
-    def opened(path: str) -> ObjectStore:
+    @functools.cache
+    def opened(path: str, access: StorageAccess) -> ObjectStore:
         try:
             if location.kind is Kind.S3:
-                return _s3(location.bucket, path, dict(options))
+                return _s3(location.bucket, path, dict(options), keys and partial(keys, access))
             return _other(base_path.removesuffix("/").removesuffix(location.path) + path)
         except (exceptions.BaseError, ValueError) as exc:
             raise failed(base_path, exc) from exc
 
-    return ObjectFiles(base_path, location, opened, obstore, exceptions)
+    def opened_for(path: str, access: StorageAccess) -> ObjectStore:
+        # Without keys for each access, one store serves all.
+        return opened(path, StorageAccess.MAINTAIN if keys is None else access)
+
+    if keys is None:
+        opened_for(location.path, StorageAccess.READ)
+    return ObjectFiles(base_path, location, opened_for, obstore, exceptions)
 
 
 class ObjectFiles:
@@ -83,7 +96,7 @@ class ObjectFiles:
         self,
         base_path: str,
         location: Location,
-        opened: Callable[[str], ObjectStore],
+        opened: Callable[[str, StorageAccess], ObjectStore],
         obstore: Any,
         exceptions: Any,
     ) -> None:
@@ -91,7 +104,6 @@ class ObjectFiles:
         self._location = location
         self._kind = location.kind
         self._opened = opened
-        self._store = opened(location.path)
         self._obstore = obstore
         self._refusals = (exceptions.BaseError, OSError)
         self._exists = exceptions.AlreadyExistsError
@@ -101,6 +113,20 @@ class ObjectFiles:
     @property
     def base_path(self) -> str:
         return self._base_path
+
+    @property
+    def _store(self) -> ObjectStore:
+        return self._opened(self._location.path, StorageAccess.READ)
+
+    @property
+    def _writable(self) -> ObjectStore:
+        return self._opened(self._location.path, StorageAccess.WRITE)
+
+    def _deletable(self, paths: Iterable[str]) -> ObjectStore:
+        """The store for deletions. Writers may delete markers, and nothing else."""
+        are_markers = all(path.startswith(f"{MARKERS_FOLDER}/") for path in paths)
+        access = StorageAccess.WRITE if are_markers else StorageAccess.MAINTAIN
+        return self._opened(self._location.path, access)
 
     def check(self) -> None:
         try:
@@ -151,6 +177,8 @@ class ObjectFiles:
             self._refuse_missing_bucket(exc)
             return None
         except self._refusals as exc:
+            if self._is_missing(path, exc):
+                return None
             raise failed(self._full(path), exc) from exc
 
     def read_range(self, path: str, begin: int, end: int) -> bytes | None:
@@ -160,12 +188,14 @@ class ObjectFiles:
             self._refuse_missing_bucket(exc)
             return None
         except self._refusals as exc:
+            if self._is_missing(path, exc):
+                return None
             raise failed(self._full(path), exc) from exc
 
     def read_above(self, path: str) -> Iterator[tuple[str, bytes]]:
         if not self._location.path:
             return
-        bucket = self._opened("")
+        bucket = self._opened("", StorageAccess.WRITE)
         parts = self._location.path.split("/")
         paths = ["/".join([*parts[:depth], _checked(path)]) for depth in range(len(parts))]
         for above, body in zip(paths, _in_threads(partial(self._read_in, bucket), paths), strict=True):
@@ -174,7 +204,7 @@ class ObjectFiles:
 
     def create(self, path: str, body: bytes) -> bool:
         try:
-            self._obstore.put(self._store, _checked(path), body, mode="create", use_multipart=False)
+            self._obstore.put(self._writable, _checked(path), body, mode="create", use_multipart=False)
         except self._exists:
             return False
         except self._refusals as exc:
@@ -193,7 +223,7 @@ class ObjectFiles:
 
     def replace(self, path: str, body: bytes, tag: str) -> bool:
         try:
-            self._obstore.put(self._store, _checked(path), body, mode={"e_tag": tag}, use_multipart=False)
+            self._obstore.put(self._writable, _checked(path), body, mode={"e_tag": tag}, use_multipart=False)
         except self._changed:
             return False
         except self._refusals as exc:
@@ -202,7 +232,7 @@ class ObjectFiles:
 
     def put(self, path: str, body: bytes) -> None:
         try:
-            self._obstore.put(self._store, _checked(path), body, use_multipart=False)
+            self._obstore.put(self._writable, _checked(path), body, use_multipart=False)
         except self._refusals as exc:
             raise failed(self._full(path), exc) from exc
 
@@ -216,7 +246,7 @@ class ObjectFiles:
 
     def _delete_part(self, paths: list[str]) -> Iterator[Deletion]:
         try:
-            self._obstore.delete(self._store, [_checked(path) for path in paths])
+            self._obstore.delete(self._deletable(paths), [_checked(path) for path in paths])
         except (*self._refusals, TypeError, ValueError):
             # The error does not say which file failed, so the files are deleted one by one.
             return _in_threads(self._delete, paths)
@@ -224,7 +254,7 @@ class ObjectFiles:
 
     def _delete(self, path: str) -> Deletion:
         try:
-            self._obstore.delete(self._store, _checked(path))
+            self._obstore.delete(self._deletable([path]), _checked(path))
         except FileNotFoundError as exc:
             # The file did not exist any more. On S3 this error means that the bucket does not exist.
             return Deletion(path, reason(exc) if self._kind is Kind.S3 else None)
@@ -238,7 +268,24 @@ class ObjectFiles:
         except FileNotFoundError:
             return None
         except (*self._refusals, ValueError) as exc:
+            if self._is_missing(path, exc):
+                return None
             raise failed(self._full(path), exc) from exc
+
+    def _is_missing(self, path: str, exc: Exception) -> bool:
+        """Whether there is no such object, although the store refuses it as a forbidden one.
+
+        S3 does so to callers who may list a part of the bucket only.
+        """
+        if not isinstance(exc, self._forbidden):
+            return False
+        # Names after the given one, in their order.
+        pages = self._obstore.list(self._store, path.rpartition("/")[0] or None, offset=path[:-1], chunk_size=1)
+        try:
+            listed = next((entry["path"] for page in pages for entry in page if entry["path"] >= path), None)
+        except self._refusals:
+            return False
+        return listed != path
 
     def _read_in(self, store: ObjectStore, path: str) -> bytes | None:
         try:
@@ -291,9 +338,14 @@ def _other(base_path: str) -> ObjectStore:
     return store.from_url(base_path, retry_config=_retries())
 
 
-def _s3(bucket: str, path: str, options: dict[str, str]) -> ObjectStore:
+def _s3(
+    bucket: str, path: str, options: dict[str, str], keys: Callable[[], TableCredentials] | None = None
+) -> ObjectStore:
     from obstore import store  # noqa: PLC0415
 
+    if keys is not None:
+        present = keys()
+        options = {"region": present.region, "endpoint_override": present.endpoint_override or ""}
     config: Any = {_OPTION_NAMES[name]: text for name, text in options.items() if text}
     endpoint = config.pop("endpoint", "") or _variable(_ENDPOINTS)
     if endpoint:
@@ -307,7 +359,23 @@ def _s3(bucket: str, path: str, options: dict[str, str]) -> ObjectStore:
         config=config,
         client_options={"allow_http": config.get("endpoint", "").startswith("http://")},
         retry_config=_retries(),
+        credential_provider=keys and _provider(keys),
     )
+
+
+def _provider(keys: Callable[[], TableCredentials]) -> Callable[[], Any]:
+    """The function that obstore calls some minutes before the keys expire that it has."""
+
+    def provide() -> Any:
+        present = keys()
+        return {
+            "access_key_id": present.access_key,
+            "secret_access_key": present.secret_key,
+            "token": present.session_token,
+            "expires_at": present.expires_at,
+        }
+
+    return provide
 
 
 def _retries() -> Any:

@@ -27,7 +27,8 @@ from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import IndexType
 from chronolake_storage import claims
 from chronolake_storage.errors import StorageError
-from chronolake_storage.guard import MARKERS_FOLDER, Deleting
+from chronolake_storage.files import MARKERS_FOLDER
+from chronolake_storage.guard import Deleting
 
 SCHEMA: Final = [
     chronolake.Field(name, type, nullable=False) for name, type in (("id", "bigint"), ("day", "string"))

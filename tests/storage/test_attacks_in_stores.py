@@ -11,8 +11,8 @@ from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_storage import claims, opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused
-from chronolake_storage.files import Files
-from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard
+from chronolake_storage.files import MARKERS_FOLDER, Files
+from chronolake_storage.guard import Deleting, Guard
 from chronolake_storage.overlaps import TablePlace
 from tests.fix_stores import Store
 

@@ -15,7 +15,8 @@ from chronolake_model.markers import Marker, MarkerKind
 from chronolake_storage import claims
 from chronolake_storage.claims import Claim, Owner
 from chronolake_storage.errors import StorageError
-from chronolake_storage.guard import INDEX_FOLDER, MARKERS_FOLDER, Deleting, Guard
+from chronolake_storage.files import MARKERS_FOLDER
+from chronolake_storage.guard import INDEX_FOLDER, Deleting, Guard
 from chronolake_storage.local import LocalFiles
 from chronolake_storage.overlaps import TablePlace
 from chronolake_storage.permits import Answers, Permit

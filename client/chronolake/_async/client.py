@@ -55,7 +55,8 @@ def connect_async(
     A request waits ``timeout_seconds`` for its answer. It is retried for ``retry_seconds`` while the server
     cannot be reached or is not available: 60 unless given, but 5 while the server has never answered this
     process, because the URL may be wrong. ``storage_options`` are for tables in S3, where the environment does
-    not have them: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``, ``region``.
+    not have them: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``, ``region``; or
+    ``credentials``: with ``vended`` the server gives keys for each table, which are renewed in time.
 
     A server with access control needs a ``token``, or a ``token_file``, which is read again when it changes;
     $CHRONOLAKE_TOKEN and $CHRONOLAKE_TOKEN_FILE replace them. ``ca_file`` ($CHRONOLAKE_CA_FILE) has the CAs

@@ -21,6 +21,7 @@ from chronolake._location import TableLocation
 from chronolake._metastore import RestMetastore
 from chronolake_model import operations, tables as model
 from chronolake_model.cleans import CleanPolicy, CleanPreview, PlanClean
+from chronolake_model.credentials import StorageAccess, TableCredentials
 from chronolake_model.cuts import AsOf, moment_of
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans
 from chronolake_model.files import FileGroupName
@@ -53,7 +54,8 @@ class AsyncStoredTable:
         """Use this definition from now on: its name, its properties and its storage."""
         self._definition = definition
         metastore = RestMetastore(concurrency.blocking_send(self._transport.send), definition)
-        self._location = TableLocation(definition, self._storage_options, metastore)
+        options = self._transport.keys.options_of(self._storage_options, definition)
+        self._location = TableLocation(definition, options, metastore)
 
     @override
     def __repr__(self) -> str:
@@ -74,6 +76,14 @@ class AsyncStoredTable:
     def storage_options(self) -> dict[str, str]:
         """The storage options from the table's properties and from ``connect_async``, including secrets."""
         return self._location.options
+
+    async def credentials(self, access: StorageAccess | str = StorageAccess.READ) -> TableCredentials:
+        """Short-lived keys for the table's files in S3, for other programs: read, write or maintain.
+
+        With the storage option ``credentials`` this client asks for them itself. Raises ``Forbidden``,
+        ``CredentialsNotVended`` and ``CredentialsUnavailable``.
+        """
+        return await self._transport.send(calls.catalog.get_credentials(self.name, StorageAccess(access)))
 
     async def write(self, requested_time: str) -> AsyncWrite:
         """Open the write of an instant that was begun before, perhaps in another process.

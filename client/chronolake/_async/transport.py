@@ -13,6 +13,7 @@ import httpx
 from chronolake import _http, errors
 from chronolake._concurrency import awaiting as concurrency
 from chronolake._http import RENAMES_MAX, Endpoint, LineSplitter, Retries
+from chronolake._vending import VendedKeys
 from chronolake.calls.base import Call, CursorPage
 
 _Answer = TypeVar("_Answer")
@@ -26,6 +27,7 @@ class AsyncTransport:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        self.keys = VendedKeys(endpoint)
         self._table_headers: dict[str, str] = {}
         self._http = httpx.AsyncClient(
             base_url=endpoint.url,

@@ -227,8 +227,9 @@ StorageOption = Annotated[
     typer.Option(
         "--storage",
         metavar="NAME=VALUE",
-        help="An option for storage in S3: endpoint_override, access_key, secret_key, session_token or region. "
-        "May be repeated. Other options come from the environment, as in AWS's tools.",
+        help="An option for storage in S3: endpoint_override, access_key, secret_key, session_token, region; "
+        "or credentials=vended, for keys from the server. May be repeated. Other options come from the "
+        "environment, as in AWS's tools.",
     ),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

@@ -32,7 +32,7 @@ from chronolake.hudi.definitions import CannotAdopt, Options
 from chronolake.hudi.footers import Footers
 from chronolake.hudi.history import WRITER, Pending, PlannedAdoption
 from chronolake.hudi.stored import StoredInstant, StoredTable
-from chronolake.storage import open_filesystem, storage_failures
+from chronolake.storage import open_files, open_filesystem, storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_hudi.errors import HudiFormatError
 from chronolake_hudi.timeline_files import Layout
@@ -40,7 +40,7 @@ from chronolake_model.adoption import ADOPTED_PROPERTY, ADOPTING_PROPERTY, timel
 from chronolake_model.instants import Instant
 from chronolake_model.storage import options_of
 from chronolake_model.vocabulary import Action, State
-from chronolake_storage import claims, opening
+from chronolake_storage import claims
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused, FolderMissing
 from chronolake_storage.files import Content, Files
@@ -94,7 +94,7 @@ def adopt(
     """
     options = msgspec.structs.replace(options, base_path=catalog.absolute_path(options.base_path))
     with storage_failures():
-        files = opening.open_files(options.base_path, options_of(options.properties, storage_options))
+        files = open_files(options.base_path, options_of(options.properties, storage_options))
         try:
             files.check()
         except FolderMissing as exc:

@@ -14,14 +14,13 @@ from chronolake import errors
 from chronolake._sync.client import Client
 from chronolake._sync.table import Table
 from chronolake.hudi import folder, stored
-from chronolake.storage import storage_failures
+from chronolake.storage import open_files, storage_failures
 from chronolake_hudi import java_properties, properties
 from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.partition_paths import BY_GENERATOR, KEPT_PROPERTY
 from chronolake_model.publication import PUBLISH_PROPERTY, Publication, PublicationState
 from chronolake_model.storage import options_of
 from chronolake_model.vocabulary import TableType
-from chronolake_storage import opening
 
 WAIT_SECONDS: Final = 30.0
 """How long a release waits for another publisher."""
@@ -91,7 +90,7 @@ def _give_back(
     if publication.state is not PublicationState.PUBLISHING or publication.lag_versions:
         raise CannotRelease(f"{name} is not published to its end: {publication.reason or 'it was written to'}")
     with storage_failures():
-        files = opening.open_files(definition.base_path, options_of(definition.properties, storage_options))
+        files = open_files(definition.base_path, options_of(definition.properties, storage_options))
         content = files.read(properties.PATH, stored.PROPERTIES_BYTES_MAX)
         if content is None:
             raise CannotRelease(f"{files.base_path}/{properties.PATH} is not there; publish the table first")

@@ -13,9 +13,9 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from chronolake import storage
+from chronolake.errors import ChronolakeError
 from chronolake.slices import column_encodings, columns, errors
 from chronolake_model.deletable import LogHead
-from chronolake_storage import opening
 from chronolake_storage.claims import Owner
 from chronolake_storage.errors import ClaimRefused, StorageError
 from chronolake_storage.guard import Deleting, Guard
@@ -99,8 +99,8 @@ class Attempt:
     def discard(self, paths: Iterable[str]) -> None:
         """Delete files that were not reported. The rollback deletes those that could not be deleted here."""
         deleting = Deleting(self.requested_time, self.requested_time)
-        with contextlib.suppress(StorageError):
-            files = opening.open_files(self.base_path, self.storage_options)
+        with contextlib.suppress(StorageError, ChronolakeError):
+            files = storage.open_files(self.base_path, self.storage_options)
             guard = Guard(files, self.owner, UnreportedFiles(), own_files_only=True)
             list(guard.delete(deleting, paths))
 

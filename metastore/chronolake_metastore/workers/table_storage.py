@@ -44,8 +44,8 @@ from chronolake_model.times import parse_time
 from chronolake_storage import claims, opening, published_history, publishing
 from chronolake_storage.claims import Claim, LogState, Owner
 from chronolake_storage.errors import StorageError
-from chronolake_storage.files import Deletion, Files
-from chronolake_storage.guard import MARKERS_FOLDER, Deleting, Guard, marker_of
+from chronolake_storage.files import MARKERS_FOLDER, Deletion, Files
+from chronolake_storage.guard import Deleting, Guard, marker_of
 from chronolake_storage.overlaps import TablePlace
 from chronolake_storage.published_history import HistoryListing, HistorySource
 

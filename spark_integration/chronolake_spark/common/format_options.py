@@ -225,7 +225,7 @@ def refuse_options_of_read_streams(options: FormatOptions) -> None:
 
 def secrets_to_json(storage_options: Mapping[str, str]) -> str:
     """The text of the option that holds secrets."""
-    return msgspec.json.encode(storage_options).decode()
+    return msgspec.json.encode({name: str(text) for name, text in storage_options.items()}).decode()
 
 
 def secrets_from_json(text: str) -> dict[str, str]:

@@ -1,0 +1,408 @@
+"""Vended credentials: keys for one table alone, with which the client works; the store enforces the policy.
+
+The numbers are those of faults of other catalogs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import string
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pyarrow.fs as pafs
+import pytest
+from botocore.exceptions import ClientError
+
+import chronolake
+from chronolake import _vending, errors as client_errors, storage
+from chronolake_metastore import errors, vending
+from chronolake_metastore.domain.subjects import Subject
+from chronolake_metastore.queries import credentials
+from chronolake_metastore.settings import Access, Settings
+from chronolake_metastore.vending import StorageRole, Vendor
+from chronolake_model.credentials import StorageAccess
+from tests.client.rows import SCHEMA
+from tests.fix_s3 import S3
+from tests.fix_server import ServerProcess
+from tests.server import located
+
+SECRET = "an-admins-secret-of-more-than-32-characters"
+TABLE = "shop.orders"
+ROWS = [{"id": id_, "amount": id_, "note": "n", "ts": 1, "day": str(id_ % 2)} for id_ in range(40)]
+NewServer = Callable[..., ServerProcess]
+
+
+class Vending:
+    """A server that vends for the folder ``tables`` of a bucket, which only sessions may use."""
+
+    def __init__(self, server: ServerProcess, s3: S3, token_file: Path, refused: list[str]) -> None:
+        self.server = server
+        self.s3 = s3
+        self.token_file = token_file
+        self.refused = refused
+
+    @contextmanager
+    def client(self, **options: str) -> Iterator[chronolake.Client]:
+        given = {"credentials": "vended", **options}
+        with chronolake.connect(self.server.url, token=SECRET, storage_options=given) as client:
+            yield client
+
+    def table(self, client: chronolake.Client, **definition: Any) -> chronolake.Table:
+        client.create_namespace("shop", if_not_exists=True)
+        defaults = {"base_path": self.s3.base_path, "schema": SCHEMA, "record_key_fields": ["id"]}
+        properties = {"hudi.publish": "false"}
+        return client.create_table(
+            TABLE, **{**defaults, "partition_fields": ["day"], "properties": properties, **definition}
+        )
+
+    def get(self, table: str = TABLE, **query: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {SECRET}"}
+        return httpx.get(f"{self.server.url}/v1/tables/{table}/credentials", params=query, headers=headers)
+
+    def filesystem(self, access: str) -> Any:
+        keys = self.get(access=access).json()
+        names = ("access_key", "secret_key", "session_token")
+        host = keys["endpoint_override"].removeprefix("http://")
+        given = {name: keys[name] for name in names}
+        return pafs.S3FileSystem(**given, endpoint_override=host, scheme="http", region=keys["region"])
+
+
+@pytest.fixture
+def vended(
+    new_server: NewServer, dsn: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Vending]:
+    token_file, roles = tmp_path / "token", tmp_path / "roles.toml"
+    token_file.write_text(SECRET)
+    url = s3.options["endpoint_override"]
+    roles.write_text(
+        f'[roles.lake]\nlocation = "s3://{s3.bucket}/tables"\nregion = "us-east-1"\nduration_seconds = 900\n'
+        f'role_arn = "arn:aws:iam::123456789012:role/lake"\n'
+        f'sts_endpoint = "{url}"\nendpoint_override = "{url}"\n'
+    )
+    with monkeypatch.context() as of_server:
+        # Only the server has keys of its own.
+        of_server.setenv("AWS_ACCESS_KEY_ID", "key")
+        of_server.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        access = ("--access", "on", "--admin-token-file", str(token_file))
+        server = new_server(dsn, *access, "--credentials-file", str(roles), "--log-level", "debug")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    with s3.only_sessions() as refused:
+        yield Vending(server, s3, token_file, refused)
+
+
+@pytest.mark.parametrize("type_", ["copy_on_write", "merge_on_read"])
+def test_a_table_is_written_and_read_with_vended_keys_alone(vended: Vending, type_: str) -> None:
+    with vended.client() as client:
+        table = vended.table(client, type=type_, properties={"hudi.publish": "false", "markers.type": "direct"})
+        table.upsert(ROWS)
+        table.upsert([{**ROWS[0], "note": "changed"}])
+        given_up = table.begin(operation=chronolake.Operation.UPSERT)
+        given_up.rollback("a test")
+
+        assert {row["note"] for row in table.to_arrow().to_pylist() if row["id"] == 0} == {"changed"}
+        assert table.to_arrow().num_rows == len(ROWS)
+        assert table.check().findings == []
+        assert [orphan.path for orphan in table.orphans().orphans] == []
+    # Missing objects are forbidden ones; claims of tables above could be read.
+    assert vended.refused == []
+
+
+def test_t41_the_store_refuses_everything_else_to_these_keys(vended: Vending) -> None:
+    sibling, table = f"{vended.s3.bucket}/tables/orders_archive", f"{vended.s3.bucket}/tables/orders"
+    with vended.client() as client:
+        vended.table(client)
+    filesystems = {access: vended.filesystem(access) for access in StorageAccess}
+
+    def writes(access: StorageAccess, path: str) -> bool:
+        try:
+            with filesystems[access].open_output_stream(path) as stream:
+                stream.write(b"x")
+        except OSError:
+            return False
+        return True
+
+    def deletes(access: StorageAccess, path: str) -> bool:
+        try:
+            filesystems[access].delete_file(path)
+        except OSError:
+            return False
+        return True
+
+    assert [writes(access, f"{table}/a") for access in StorageAccess] == [False, True, True]
+    assert not any(writes(access, f"{sibling}/a") for access in StorageAccess)
+    assert writes(StorageAccess.WRITE, f"{table}/.hoodie/.temp/20260101000000000/a.marker.CREATE")
+    assert [deletes(access, f"{table}/a") for access in StorageAccess] == [False, False, True]
+    assert deletes(StorageAccess.WRITE, f"{table}/.hoodie/.temp/20260101000000000/a.marker.CREATE")
+    for filesystem in filesystems.values():
+        for path in (sibling, vended.s3.bucket, f"{vended.s3.bucket}/tables"):
+            with pytest.raises(OSError, match=r"(?i)denied"):
+                filesystem.get_file_info(pafs.FileSelector(path))
+
+
+def test_t50_keys_are_in_no_log_no_event_and_no_cache(vended: Vending) -> None:
+    with vended.client() as client:
+        table = vended.table(client)
+        before = client.end_of_log()
+        answer = vended.get(access="maintain")
+        keys = table.credentials("write")
+        assert client.end_of_log() == before
+    body = answer.json()
+
+    assert answer.headers["cache-control"] == "no-store"
+    assert body["location"] == f"s3://{vended.s3.bucket}/tables/orders/"
+    assert (
+        timedelta(0) < datetime.fromisoformat(body["expires_at"]) - datetime.now(UTC) <= timedelta(minutes=15)
+    )
+    assert 0 < body["seconds_left"] <= 900
+    log = vended.server.log()
+    assert "access=maintain" in log
+    texts = (log, repr(keys), str(keys))
+    secrets = [body[name] for name in ("access_key", "secret_key", "session_token")]
+    secrets += [keys.access_key, keys.secret_key, keys.session_token]
+    assert not [secret for secret in secrets if any(secret in text for text in texts)]
+    with pytest.raises(TypeError):
+        pickle.dumps(keys)
+
+
+def test_t46_keys_are_renewed_at_half_life_and_used_to_their_end_if_the_server_is_gone(
+    vended: Vending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Clock:
+        now = time.monotonic()
+
+        def monotonic(self) -> float:
+            return self.now
+
+    clock = Clock()
+    monkeypatch.setattr(_vending, "time", clock)
+    with vended.client() as client:
+        table = vended.table(client)
+        keys, others = _vending.split(table.storage_options)
+        assert keys is not None
+        assert others == {}
+        first = keys(StorageAccess.READ)
+        clock.now += 440
+        assert keys(StorageAccess.READ) is first
+        # T48: other accesses have other keys.
+        assert keys(StorageAccess.WRITE).access_key != first.access_key
+        clock.now += 20
+        second = keys(StorageAccess.READ)
+        assert second.access_key != first.access_key
+        vended.server.stop()
+        monkeypatch.setattr(_vending, "_RENEWAL_SECONDS", 0.0)
+        clock.now += 800
+        assert keys(StorageAccess.READ) is second
+        of_client = table._transport.keys
+        impatient = msgspec.structs.replace(of_client._endpoint, retry_seconds=0.0)
+        monkeypatch.setattr(of_client, "_endpoint", impatient)
+        clock.now += 100
+        with pytest.raises(client_errors.ConnectionFailed):
+            keys(StorageAccess.READ)
+
+
+def test_another_process_asks_with_its_own_token(vended: Vending, monkeypatch: pytest.MonkeyPatch) -> None:
+    with vended.client() as client:
+        table = vended.table(client)
+        table.upsert(ROWS)
+        base_file = table.snapshot().slices[0].base_file
+        assert base_file is not None
+        path = base_file.path
+        shipped = pickle.dumps(table.storage_options)
+    assert b"vended" not in shipped
+    assert SECRET.encode() not in shipped
+    keys = [entry.keys.secret_key.encode() for entry in table._transport.keys._held.values()]
+    assert len(keys) == 2
+    assert not [key for key in keys if key in shipped]
+    options = pickle.loads(shipped)
+
+    monkeypatch.setenv("CHRONOLAKE_TOKEN_FILE", str(vended.token_file))
+    _vending._of_process.cache_clear()
+    filesystem, root = storage.open_filesystem(vended.s3.base_path, options)
+    assert filesystem.get_file_info(f"{root}/{path}").size > 0
+    # A missing file is forbidden in S3, and missing for readers.
+    with pytest.raises(FileNotFoundError):
+        filesystem.open_input_file(f"{root}/{path}x")
+    assert not filesystem.get_file_info(f"{root}/{path}x").is_file
+
+
+def test_t34_t36_a_location_that_is_not_allowed_any_more_gets_no_keys(vended: Vending, dsn: str) -> None:
+    with vended.client() as client:
+        vended.table(client)
+        assert vended.get().status_code == HTTPStatus.OK
+        # T41: the sibling is no location of it.
+        located.allow(dsn, "shop", f"{vended.s3.base_path}_archive")
+
+        refused = vended.get()
+        assert (refused.status_code, refused.json()["code"]) == (422, "location-not-allowed")
+        # T35: neither by a name in another namespace.
+        with pytest.raises(client_errors.LocationNotAllowed):
+            client.table(TABLE).credentials("write")
+
+
+@pytest.mark.parametrize(
+    ("definition", "why"),
+    [
+        ({"base_path": "s3://{bucket}/other/orders"}, "use credentials of your own"),
+        ({"base_path": "s3://{bucket}/tables/or*ers"}, "a character"),
+        ({"base_path": "s3://{bucket}/tables_archive/orders"}, "use credentials of your own"),
+        ({"base_path": "/tmp/orders-of-nobody"}, "not in S3"),
+        ({"properties": {"storage.endpoint_override": "http://evil.example:9000"}}, "another store"),
+    ],
+)
+def test_tables_of_other_places_get_no_keys_and_a_reason(
+    vended: Vending, definition: dict[str, Any], why: str
+) -> None:
+    if "base_path" in definition:
+        definition = {"base_path": definition["base_path"].format(bucket=vended.s3.bucket)}
+    with vended.client() as client:
+        vended.table(client, **definition)
+
+    for access in StorageAccess:
+        refused = vended.get(access=access).json()
+        assert (refused["status"], refused["code"]) == (409, "credentials-not-vended")
+        assert why in refused["detail"]
+    assert vended.get(access="admin").json()["code"] == "invalid-parameter"
+
+
+def test_iceberg_clients_get_the_keys_of_readers(vended: Vending) -> None:
+    with vended.client() as client:
+        vended.table(client)
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    path = f"{vended.server.url}/iceberg/v1/namespaces/shop/tables/orders/credentials"
+
+    [entry] = httpx.get(path, headers=headers).json()["storage-credentials"]
+
+    assert entry["prefix"] == f"s3://{vended.s3.bucket}/tables/orders/"
+    assert entry["config"]["s3.session-token"]
+    assert entry["config"]["s3.endpoint"] == vended.s3.options["endpoint_override"]
+
+
+def test_a_server_without_a_file_says_so(new_server: NewServer, dsn: str) -> None:
+    server = new_server(dsn)
+    with chronolake.connect(server.url, storage_options={"credentials": "vended"}) as client:
+        client.create_namespace("shop")
+        table = client.create_table(
+            TABLE,
+            base_path="s3://lake/orders",
+            schema=SCHEMA,
+            record_key_fields=["id"],
+            partition_fields=["day"],
+        )
+        with pytest.raises(client_errors.CredentialsNotVended, match="--credentials-file"):
+            table.upsert(ROWS)
+    with (
+        chronolake.connect(server.url, storage_options={"credentials": "vended", "access_key": "a"}) as client,
+        pytest.raises(ValueError, match="not both"),
+    ):
+        client.table(TABLE)
+
+
+ROLE = StorageRole(
+    "s3://lake/tables/", "arn:aws:iam::123456789012:role/lake", "us-east-1", 900, "http://127.0.0.1:1"
+)
+
+
+def vendor(*roles: StorageRole) -> Vendor:
+    return Vendor(roles, lambda: None)
+
+
+def test_the_role_with_the_longest_location_is_taken_and_t41_none_of_a_sibling() -> None:
+    inner = StorageRole("s3://lake/tables/shop/", "arn:aws:iam::1:role/shop", "us-east-1")
+    chosen = vendor(ROLE, inner)
+
+    assert chosen.role_of("s3://lake/tables/shop/orders/") is inner
+    assert chosen.role_of("s3://lake/tables/shop_archive/orders/") is ROLE
+    with pytest.raises(errors.CredentialsNotVended):
+        chosen.role_of("s3://lake/tables_archive/orders/")
+
+
+def test_an_sts_that_does_not_answer_is_no_fault_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "an-access-key-of-the-server")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "a-secret-key-of-the-server")
+    with pytest.raises(errors.CredentialsUnavailable) as refused:
+        asyncio.run(vendor(ROLE).keys(ROLE, "admin", "{}"))
+    assert "of-the-server" not in refused.value.detail
+
+    monkeypatch.setattr(vending, "WAITING_MAX", 0)
+    with pytest.raises(errors.Overloaded):
+        asyncio.run(vendor(ROLE).keys(ROLE, "admin", "{}"))
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [("PackedPolicyTooLarge", errors.CredentialsNotVended), ("AccessDenied", errors.CredentialsUnavailable)],
+)
+def test_t45_a_policy_that_sts_finds_too_large_is_refused_with_advice(
+    monkeypatch: pytest.MonkeyPatch, code: str, error: type[errors.TimelineError]
+) -> None:
+    class Client:
+        def assume_role(self, **_: object) -> None:
+            raise ClientError({"Error": {"Code": code, "Message": "arn:aws:sts::1:secret-name"}}, "AssumeRole")
+
+    monkeypatch.setattr(vending, "_client_of", lambda _: Client())
+    with pytest.raises(error) as refused:
+        asyncio.run(vendor(ROLE).keys(ROLE, "admin", "{}"))
+    assert "secret-name" not in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "roles"),
+        ("[roles]", "must have roles"),
+        ("[roles.a]\nlocation = 's3://a/'\nrole_arn = 'arn:x'", "region"),
+        ("[roles.a]\nlocation = '/tmp/a'\nrole_arn = 'arn:x'\nregion = 'r'", "s3://bucket"),
+        ("[roles.a]\nlocation = 's3://a/../b'\nrole_arn = 'arn:x'\nregion = 'r'", "'..'"),
+        ("[roles.a]\nlocation = 's3://a/'\nrole_arn = 'arn:x'\nregion = 'r'\nduration_seconds = 60", "900"),
+        ("[roles.a]\nlocation = 's3://a/'\nrole_arn = 'role'\nregion = 'r'", "role_arn"),
+        (
+            "[roles.a]\nlocation = 's3://a/'\nrole_arn = 'arn:x'\nregion = 'r'\nsts_endpoint = 'http://b'",
+            "https",
+        ),
+        (
+            "[roles.a]\nlocation = 's3://a/b'\nrole_arn = 'arn:x'\nregion = 'r'\n"
+            "[roles.b]\nlocation = 's3a://A/b/'\nrole_arn = 'arn:y'\nregion = 'r'",
+            "another location",
+        ),
+    ],
+)
+def test_a_file_that_is_wrong_stops_the_start(tmp_path: Path, text: str, why: str) -> None:
+    file = tmp_path / "roles.toml"
+    file.write_text(text)
+    with pytest.raises(errors.ConfigurationError, match=why):
+        vending.of_settings(Settings(credentials_file=file, access=Access.ON), lambda: None)
+
+
+def test_keys_are_not_for_strangers(tmp_path: Path) -> None:
+    with pytest.raises(errors.ConfigurationError, match="--access on"):
+        vending.of_settings(Settings(credentials_file=tmp_path / "roles.toml"), lambda: None)
+
+
+def test_each_subject_has_a_session_name_of_its_own_that_sts_accepts() -> None:
+    subjects = [
+        "admin",
+        "token:a",
+        "token=a",
+        "oidc:corp:a/b",
+        "oidc:corp:a-b",
+        "oidc:corp:ä",
+        f"oidc:{'x' * 80}",
+    ]
+    names = [credentials.session_name(Subject(name)) for name in subjects]
+
+    assert names[:2] == ["admin", "token=a"]
+    assert len(set(names)) == len(names)
+    assert all(
+        2 <= len(name) <= 64 and not set(name) - set(string.ascii_letters + string.digits + "_+=,.@-")
+        for name in names
+    )
