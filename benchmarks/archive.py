@@ -268,7 +268,7 @@ def stat(bucket: int, number: int, requested_time: str) -> WriteStat:
         updates=480,
         column_stats=[
             ColumnStats(1, 1_000_000 + number, 9_000_000 + number, 0),
-            ColumnStats(2, f"customer-{number:06d}", f"customer-{900_000 + number}", 0),
+            ColumnStats(2, f"customer-{number:07d}", f"customer-{9_000_000 + number % 900_000}", 0),
             ColumnStats(3, 0.05 + number, 9_999.95 + number, number % 100),
             ColumnStats(4, min=False, max=True, nulls=0),
             ColumnStats(5, "2026-11-28T00:00:07.123456Z", "2026-11-28T23:59:58.654321Z", 0),
