@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from chronolake import errors
 from chronolake._filters import Column, col
 from chronolake.errors import ChronolakeError
+from chronolake_model.access import Grant, WhoAmI
 from chronolake_model.cleans import CleanPreview
 from chronolake_model.cuts import Cut, TableAtCut
 from chronolake_model.deletable import Deletable, Refusal, RefusedDeletion
@@ -54,6 +55,7 @@ from chronolake_model.markers import (
 from chronolake_model.orphans import Orphan, OrphanReason, Orphans, OrphanTotal
 from chronolake_model.problems import Problem, ProblemCode
 from chronolake_model.readers import ReaderLease
+from chronolake_model.roles import Right, Role
 from chronolake_model.schemas import (
     AddColumn,
     DropColumn,
@@ -159,6 +161,7 @@ __all__ = [
     "Filter",
     "FoundFileGroup",
     "FoundFileGroups",
+    "Grant",
     "GroupReplacement",
     "HeldReason",
     "HeldService",
@@ -196,6 +199,8 @@ __all__ = [
     "RenameColumn",
     "ReplacedFileGroup",
     "ReplacedFileGroups",
+    "Right",
+    "Role",
     "SchemaChange",
     "SchemaField",
     "ServiceRun",
@@ -223,6 +228,7 @@ __all__ = [
     "Touch",
     "TouchedFileGroup",
     "View",
+    "WhoAmI",
     "WidenColumn",
     "Write",
     "WriteStat",

@@ -274,3 +274,17 @@ def test_a_field_is_read_as_it_is_written(text: str, expected: chronolake.Field)
 )
 def test_a_moment_is_digits_or_iso(text: str, expected: str) -> None:
     assert options.moment(text) == expected
+
+
+def test_a_server_without_access_says_who_may_what_and_keeps_roles_for_later(cli: Cli, namespace: str) -> None:
+    subject = "oidc:corp:ann"
+
+    assert cli("whoami", "--json").json["is_unlimited"] is True
+    assert cli("can-i", "grant", "*").out == "yes\n"
+    assert f"{subject} is writer on {namespace}" in cli("grants", "add", subject, "writer", namespace).out
+    [grant] = cli("grants", "list", subject, "--json").json["grants"]
+    assert (grant["role"], grant["on"], grant["table_id"]) == ("writer", namespace, None)
+    assert cli("grants", "revoke", subject, namespace).code == output.OK
+    assert cli("grants", "list", subject, "--json").json["grants"] == []
+    assert cli("grants", "add", "ann", "writer", namespace).code == output.USAGE
+    assert cli("can-i", "write", "%").code == output.USAGE

@@ -62,6 +62,8 @@ def functions(client: chronolake.Client, table: chronolake.Table, tmp_path: Path
         "record_key_fields": ["id"],
     }
     return {
+        "Client.can_i": partial(client.can_i, on="shop"),
+        "Client.grant": partial(client.grant, "oidc:corp:ann", on="unknown.orders"),
         "Client.create_table": partial(client.create_table, "unknown.orders", **new_table),
         "Table.begin": table.begin,
         "Table.begin_many": partial(table.begin_many, 2),

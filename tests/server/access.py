@@ -48,7 +48,7 @@ class AccessServer:
     def caller(self, name: str, **roles: Role | str) -> Caller:
         """A caller with a new token, and roles on patterns of names that are Python's too."""
         made = self.run("token", "create", name, "--token-key-file", str(self._keys))
-        caller = Caller(self, made["id"], self.client(made["token"]))
+        caller = Caller(self, made["id"], made["token"])
         for pattern, role in roles.items():
             caller.grant(role, pattern)
         return caller
@@ -77,11 +77,12 @@ class AccessServer:
 class Caller:
     """A caller with a token."""
 
-    def __init__(self, server: AccessServer, token_id: str, http: httpx.Client) -> None:
+    def __init__(self, server: AccessServer, token_id: str, token: str) -> None:
         self.server = server
         self.token_id = token_id
+        self.token = token
         self.subject = f"token:{token_id}"
-        self.http = http
+        self.http = server.client(token)
 
     def grant(self, role: Role | str, on: str) -> Json:
         """Grant a role to the caller, as the admin."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+import chronolake
 from chronolake_metastore.service.callers_rights import RIGHTS_SECONDS
 from chronolake_model import operations as declared
 from chronolake_model.roles import RIGHTS, ROLES, Right, Role
@@ -133,3 +134,35 @@ def test_a_grant_on_a_table_follows_it_and_does_not_fit_its_successor(server: Ac
     refused(caller.http.get(f"/v1/tables/{name}"), 404, "table-not-found")
     succeeded(caller.http.post(f"/v1/tables/{renamed}/instants", json=BEGIN))
     refused(caller.http.post(f"/v1/tables/{name}/instants", json=BEGIN), 404, "table-not-found")
+
+
+def test_a_writer_with_a_role_on_a_table_follows_its_rename(server: AccessServer) -> None:
+    name, caller = new_table(server), server.caller("job")
+    caller.grant("writer", name)
+    with chronolake.connect(server.process.url, token=caller.token) as lake:
+        table = lake.table(name)
+        succeeded(server.admin.patch(f"/v1/tables/{name}", json={"name": f"{name}_2"}))
+        time.sleep(RIGHTS_SECONDS)
+
+        assert table.begin(writer="w").refresh().table == f"{name}_2"
+        assert table.reload().name == f"{name}_2"
+
+
+def test_roles_are_granted_asked_and_revoked_by_the_client(server: AccessServer) -> None:
+    caller, other = server.caller("lead", shop="admin"), server.caller("guest")
+    with chronolake.connect(server.process.url, token=caller.token) as lake:
+        assert lake.who_am_i().subject == caller.subject
+        assert [lake.can_i("grant", on) for on in ("shop", "shop.raw_*", "*", "sho*")] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+        granted = lake.grant(other.subject, "reader", "shop.raw_*")
+        assert (granted.granted_by, granted.on) == (caller.subject, "shop.raw_*")
+        assert [grant.on for grant in lake.grants(other.subject)] == ["shop.raw_*"]
+        with pytest.raises(chronolake.errors.Forbidden):
+            lake.grant(caller.subject, "admin", "*")
+        lake.revoke(other.subject, "shop.raw_*")
+        assert list(lake.grants(other.subject)) == []
+    assert [grant["on"] for grant in succeeded(other.http.get("/v1/whoami"))["grants"]] == []

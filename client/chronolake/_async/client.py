@@ -17,12 +17,14 @@ from chronolake._definitions import fields_of, warn_of_new
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
 from chronolake_model import operations, tables as model
+from chronolake_model.access import CanI, Grant, GrantRole, RevokeRole, RightCheck, WhoAmI
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
 from chronolake_model.cuts import Cut
 from chronolake_model.events import LoggedEvent, Outcome
 from chronolake_model.health import TableHealth
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.names import listed, split_table_name
+from chronolake_model.roles import Right, Role
 from chronolake_model.services import ServicesStatus
 from chronolake_model.tables import (
     BucketIndex,
@@ -168,6 +170,40 @@ class AsyncClient:
     async def drop_namespace(self, name: str) -> None:
         """Drop a namespace. Raises ``NamespaceNotFound``, ``NamespaceNotEmpty``."""
         await self._transport.send(calls.call(operations.catalog.DROP_NAMESPACE, name))
+
+    async def grant(self, subject: str, role: Role | str, on: str) -> Grant:
+        """Grant a role to a subject, in place of the one that it has there.
+
+        ``subject`` is ``token:<id>`` or ``oidc:<alias>:<sub>``. ``on`` is ``*`` (everything), ``shop`` (a
+        namespace with its tables), ``shop.raw_*`` (names that begin so) or ``shop.orders`` (one table, whatever
+        its name later). Raises ``Forbidden``, ``TableNotFound``.
+        """
+        body = GrantRole(subject, Role(role), on)
+        return await self._transport.send(calls.call(operations.access.GRANT_ROLE, body=body))
+
+    async def revoke(self, subject: str, on: str) -> None:
+        """Revoke the role that a subject has on exactly ``on``; nothing changes if it has none there.
+
+        Raises ``Forbidden``, ``TableNotFound``.
+        """
+        body = RevokeRole(subject, on)
+        await self._transport.send(calls.call(operations.access.REVOKE_ROLE, body=body))
+
+    def grants(self, subject: str | None = None) -> AsyncIterator[Grant]:
+        """The caller's own grants, and those on names that it may grant roles on; or those of a subject."""
+        return self._transport.entries(calls.catalog.list_grants(subject), lambda page: page.grants)
+
+    async def who_am_i(self) -> WhoAmI:
+        """The caller as the server knows it, with its grants."""
+        return await self._transport.send(calls.call(operations.access.WHO_AM_I))
+
+    async def can_i(self, right: Right | str, on: str) -> bool:
+        """Whether the caller has a right on all names of a pattern, which need not exist.
+
+        ``right`` is ``read``, ``write``, ``maintain``, ``define`` or ``grant``.
+        """
+        body = CanI([RightCheck(Right(right), on)])
+        return (await self._transport.send(calls.call(operations.access.CAN_I, body=body))).allowed[0]
 
     async def create_table(  # noqa: PLR0913  # one keyword per part of a table's definition
         self,

@@ -12,6 +12,7 @@ import msgspec
 from chronolake.calls import base
 from chronolake.calls.base import Call, call, query
 from chronolake_model import operations
+from chronolake_model.access import GrantPage
 from chronolake_model.credentials import StorageAccess, TableCredentials
 from chronolake_model.cuts import Cut, names_of
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent
@@ -63,6 +64,11 @@ def drop_table(name: str, version: int | None = None) -> Call[None]:
 def list_schemas(name: str) -> Call[TableSchemaPage]:
     """Every version of a table's schema, oldest first."""
     return call(operations.catalog.LIST_SCHEMAS, name, query=query(limit=base.LIMIT_MAX))
+
+
+def list_grants(subject: str | None) -> Call[GrantPage]:
+    """The grants of a subject, or of all."""
+    return call(operations.access.LIST_GRANTS, query=query(subject=subject, limit=base.LIMIT_MAX))
 
 
 def list_events(after: str | None, of_table: str | None, limit: int = base.LIMIT_MAX) -> Call[EventPage]:

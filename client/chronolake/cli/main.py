@@ -27,6 +27,7 @@ _GROUPS: Final = {
     "savepoint": "savepoints",
     "services": "services",
     "hudi": "hudi",
+    "grants": "access",
     "archive": "hudi",
 }
 _COMMANDS: Final = {
@@ -59,6 +60,8 @@ _COMMANDS: Final = {
     "outcome": "outcomes",
     "time": "timeline",
     "quickstart": "quickstart",
+    "whoami": "access",
+    "can-i": "access",
 }
 """The commands and their modules, which are imported when a command line names them: all take a second."""
 

@@ -68,7 +68,8 @@ class RightsQueries:
             return
         scopes = [scope for _, needs in callers for scope in (*needs.scopes, *needs.new)]
         token_ids = {ctx.subject.token_id for ctx, _ in callers if ctx.subject.token_id is not None}
-        self._held = grants.find_held((ctx.subject.name for ctx, _ in callers), scopes)
+        table_ids = [ctx.table_id for ctx, _ in callers if ctx.table_id is not None]
+        self._held = grants.find_held((ctx.subject.name for ctx, _ in callers), scopes, table_ids)
         self._ended = tokens.find_ended(token_ids)
 
     @property

@@ -115,7 +115,9 @@ def _refusal(
         return forbidden
     hidden: errors.NotFound
     if scope.is_table:
-        hidden = errors.TableNotFound(scope.text, table_id=table_id)
+        # A writer with a role on the table itself follows its rename.
+        held = (role.table for role in rights.held if table_id is not None and role.table_id == table_id)
+        hidden = errors.TableNotFound(scope.text, next(held, None), table_id=table_id)
     else:
         hidden = errors.NamespaceNotFound(scope.text.removesuffix("."))
     hidden.denial = forbidden.detail

@@ -31,14 +31,17 @@ def find(subject: str) -> Query[list[StoredGrant]]:
     return Query(_FIND, parameters, lambda rows: [_grant(row) for row in rows])
 
 
-def find_held(subjects: Iterable[str], scopes: Iterable[Scope]) -> Query[Mapping[str, Rights]]:
-    """The rights of subjects, as far as they concern the scopes."""
+def find_held(
+    subjects: Iterable[str], scopes: Iterable[Scope], table_ids: Iterable[UUID]
+) -> Query[Mapping[str, Rights]]:
+    """The rights of subjects, as far as they concern the scopes, or tables by their ids."""
     named = sorted(set(scopes), key=lambda scope: (scope.text, scope.is_table))
     parameters = {
         "subjects": sorted(set(subjects)),
         "texts": [scope.text for scope in named],
         "tables": [scope.text for scope in named if scope.is_table],
         "starts": [scope.text for scope in named if not scope.is_table],
+        "table_ids": sorted(set(table_ids)),
     }
     return Query(_FIND_HELD, parameters, _rights_by_subject)
 

@@ -1,4 +1,5 @@
--- The roles of subjects that concern names: on a beginning of one, on a named table, or within a named namespace.
+-- The roles of subjects that concern names: on a beginning of one, on a named table, on a table by its id, or within a
+-- named namespace.
 SELECT g.subject, g.role, g.prefix, NULL::text, NULL::uuid
 FROM role_grant g
 WHERE g.subject = ANY (%(subjects)s::text[])
@@ -18,6 +19,11 @@ CROSS JOIN LATERAL (
     OFFSET 0
 ) AS t
 JOIN role_grant g ON g.subject = ANY (%(subjects)s::text[]) AND g.key = 'table:' || t.table_id
+UNION ALL
+SELECT g.subject, g.role, NULL, t.namespace || '.' || t.name, t.table_id
+FROM lake_table t
+JOIN role_grant g ON g.subject = ANY (%(subjects)s::text[]) AND g.key = 'table:' || t.table_id
+WHERE t.table_id = ANY (%(table_ids)s::uuid[])
 UNION ALL
 SELECT g.subject, g.role, NULL, t.namespace || '.' || t.name, t.table_id
 FROM role_grant g
