@@ -61,6 +61,7 @@ from chronolake_metastore.identification import identifier as identifiers
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
+from chronolake_metastore.service.denials import Denials
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Access, Settings, warnings_of
 from chronolake_metastore.store.postgres.engine import Database
@@ -121,7 +122,8 @@ def create_app(settings: Settings) -> Application:
     probe = readiness.Probe(database, watch.refuse, tells_reasons=settings.access is Access.OFF)
     sequencer = Sequencer(database, settings, metrics, notifier)
     marker_batcher = MarkerBatcher(database, settings, metrics)
-    service = Service(database, sequencer, marker_batcher, watch.refuse, settings.access)
+    denials = Denials(sequencer, metrics, watch.refuse)
+    service = Service(database, sequencer, marker_batcher, watch.refuse, settings.access, denials)
 
     folders = IcebergFolders(database, settings.storage_endpoints)
     catalog = Catalog(service, folders.open, settings.iceberg_snapshots_max, notifier.notify)
@@ -145,7 +147,7 @@ def create_app(settings: Settings) -> Application:
             )
             running = [*registry.started(resources, watch), followers.wake(), stalled_clients.run(followers)]
             if identifier is not None:
-                running.append(identifier.run())
+                running += [identifier.run(), denials.run()]
             tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:

@@ -48,7 +48,7 @@ class TimelineError(Exception):
 
     code: ClassVar[ProblemCode]
     answer: bytes | None = None
-    denial: str | None = None
+    denial: Forbidden | None = None
     """The reason for the log, if the caller learns only that something does not exist."""
 
     def __init__(self, detail: str, **context: Any) -> None:

@@ -28,6 +28,13 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.denied = Counter(
+            "chronolake_denied",
+            "Requests of known callers that lacked a right, and whether the log has them: recorded, bounded "
+            "(too many of one subject), or lost.",
+            ["right", "record"],
+            registry=self.registry,
+        )
         self.group_size = Histogram(
             "chronolake_group_size",
             "Commands in one transaction of the sequencer.",

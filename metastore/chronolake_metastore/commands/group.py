@@ -23,6 +23,7 @@ from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.changes import InstantKey
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.denials import RecordedDenials, denial_of
 from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.logs import CATALOG_ID, commit_wait, drift
@@ -48,7 +49,8 @@ _EVENTS_AT_ONCE: Final = 500
 class Task(msgspec.Struct, frozen=True):
     """A request, the handler of its command, and what the command names.
 
-    ``needs`` is the right that the caller needs; None for one that may do everything.
+    ``needs`` is the right that the caller needs; None for one that may do everything. ``denials`` bounds how
+    many denials of its subject are recorded.
     """
 
     request: Request
@@ -56,6 +58,7 @@ class Task(msgspec.Struct, frozen=True):
     handler: AnyHandler
     names: Names
     needs: Needs | None = None
+    denials: RecordedDenials | None = None
 
 
 Result = Answer | errors.TimelineError
@@ -95,13 +98,13 @@ def request_of(ctx: Context, command: Command, *, records_refusal: bool = True) 
     return Request(ctx, command, commands.fingerprint(canonical), len(canonical), records_refusal)
 
 
-def task_of(request: Request, right: Right | None = None) -> Task:
+def task_of(request: Request, right: Right | None = None, denials: RecordedDenials | None = None) -> Task:
     """The request with its handler. Without a ``right`` its caller may do everything."""
     command = request.command
     handler = HANDLERS[type(command)]
     names = handler.names(command)
     needs = None if right is None else authorizing.needs_of(names, right)
-    return Task(request, command, handler, names, needs)
+    return Task(request, command, handler, names, needs, denials)
 
 
 async def run(session: Session, requests: Sequence[Request], drift_max_us: int) -> GroupResult:
@@ -329,14 +332,24 @@ def _decide(
 def _refused(
     state: State, task: Task, now: Now, exc: errors.TimelineError, records: _Records
 ) -> errors.TimelineError:
-    """The refusal of a task, which is recorded."""
+    """The refusal of a task, which is recorded, unless it is one denial of its subject too many."""
     request = task.request
-    if not request.records_refusal:
+    if not request.records_refusal or _is_denied_too_often(task, exc):
         return exc
     refused = Refused(code=exc.code, detail=exc.detail, context=exc.context, place=request.ctx.place)
     refusal = _refusal(state, task, now, exc)
     records.refused.append(refusal)
-    return recording.refusal_of(refused, _record(state, task, now, refused, refusal.table_id, records, refusal))
+    body = _record(state, task, now, refused, refusal.table_id, records, refusal)
+    error = recording.refusal_of(refused, body)
+    error.denial = exc.denial
+    return error
+
+
+def _is_denied_too_often(task: Task, exc: errors.TimelineError) -> bool:
+    if task.denials is None or denial_of(exc) is None:
+        return False
+    ctx = task.request.ctx
+    return not task.denials.admit(ctx.subject.name, ctx.request_id)
 
 
 def _answered(task: Task, now: Now, records: _Records) -> Result | None:
@@ -393,7 +406,7 @@ def _refusal(state: State, task: Task, now: Now, exc: errors.TimelineError) -> r
         version=None if table_id is None else state.clocks[table_id].version,
         instant=command.requested_time if isinstance(command, InstantCommand) else None,
         code=exc.code if exc.denial is None else ProblemCode.FORBIDDEN,
-        detail=bounded_text(exc.denial or exc.detail, DETAIL_CHARS_MAX),
+        detail=bounded_text((exc.denial or exc).detail, DETAIL_CHARS_MAX),
         context=bounded_context(exc.context),
         transaction_id=now.transaction_id,
     )

@@ -20,6 +20,7 @@ from chronolake_metastore.commands.completing import (
     StageWriteStatsHandler,
 )
 from chronolake_metastore.commands.deletions import RecordSweepHandler, ReportDeletionsHandler
+from chronolake_metastore.commands.denials import RecordDenialHandler
 from chronolake_metastore.commands.eras import RecordArchivedEraHandler
 from chronolake_metastore.commands.grants import GrantRoleHandler, RevokeRoleHandler
 from chronolake_metastore.commands.handler import Handler
@@ -94,5 +95,6 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     RevokeLocationHandler(),
     GrantRoleHandler(),
     RevokeRoleHandler(),
+    RecordDenialHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}

@@ -120,7 +120,7 @@ def _refusal(
         hidden = errors.TableNotFound(scope.text, next(held, None), table_id=table_id)
     else:
         hidden = errors.NamespaceNotFound(scope.text.removesuffix("."))
-    hidden.denial = forbidden.detail
+    hidden.denial = forbidden
     return hidden
 
 

@@ -19,6 +19,7 @@ from chronolake_metastore.domain.checkpoints import (
 from chronolake_metastore.domain.cleans import PlanClean
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.deletions import ReportDeletions
+from chronolake_metastore.domain.denials import RecordDenial
 from chronolake_metastore.domain.eras import RecordArchivedEra
 from chronolake_metastore.domain.grants import GrantRole, RevokeRole
 from chronolake_metastore.domain.instants import BeginInstant, CompleteInstant, ReturnToRequested, TakeInflight
@@ -117,6 +118,8 @@ COMMANDS: Final[Mapping[type[Command], Right]] = {
     # Only workers send these.
     ExpireStream: operations.streams.CLOSE_STREAM.right,
     RecordHudiFiles: operations.streams.REPORT_PUBLICATION.right,
+    # Only the service itself sends this.
+    RecordDenial: Right.ADMINISTER,
     # Only the command chronolake-metastore archive drop runs this.
     RecordArchivedEra: Right.ADMINISTER,
     # Only the commands chronolake-metastore token run these.

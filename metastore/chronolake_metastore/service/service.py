@@ -21,6 +21,7 @@ from chronolake_metastore.domain.subjects import ANONYMOUS
 from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
 from chronolake_metastore.service.callers_rights import CallersRights
+from chronolake_metastore.service.denials import Denials
 from chronolake_metastore.settings import Access
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.markers import Marker
@@ -51,8 +52,10 @@ class Service:
         marker_batcher: MarkerBatcher | None = None,
         refuse: Callable[[], None] = refuse_nothing,
         access: Access = Access.OFF,
+        denials: Denials | None = None,
     ) -> None:
         """A service without a ``sequencer`` takes no commands, without a ``marker_batcher`` no markers."""
+        self._denials = denials
         self._rights = CallersRights(database) if access is Access.ON else None
         self._database = database
         self._sequencer = sequencer
@@ -68,7 +71,14 @@ class Service:
         assert self._sequencer is not None
         request = group.request_of(ctx, command, records_refusal=records_refusal)
         self._refuse()
-        return await self._sequencer.submit(group.task_of(request, self._needed(ctx, command)))
+        needed = self._needed(ctx, command)
+        if needed is None or self._denials is None:
+            return await self._sequencer.submit(group.task_of(request, needed))
+        try:
+            return await self._sequencer.submit(group.task_of(request, needed, self._denials.recorded))
+        except errors.TimelineError as exc:
+            self._denials.add_command(needed, exc)
+            raise
 
     def _needed(self, ctx: Context, command: Command) -> Right | None:
         """The right that the caller of a command needs: its transaction decides. None for an unlimited one."""
@@ -77,8 +87,8 @@ class Service:
         _refuse_unknown(ctx)
         return None if ctx.subject.is_unlimited else registry.COMMANDS[type(command)]
 
-    async def authorized(self, ctx: Context, needs: Needs) -> Context:
-        """The context with the rights of its caller, a second old at most.
+    async def authorized(self, ctx: Context, needs: Needs, asked: Callable[..., Any]) -> Context:
+        """The context with the rights of its caller, a second old at most, for the read or note ``asked``.
 
         Raises ``Forbidden`` if these lack what the request needs, and ``NotFound`` for what the caller may not
         know.
@@ -87,7 +97,12 @@ class Service:
             return ctx
         _refuse_unknown(ctx)
         rights = await self._rights.of(ctx.subject)
-        check(rights, needs, ctx.subject.name, ctx.table_id)
+        try:
+            check(rights, needs, ctx.subject.name, ctx.table_id)
+        except errors.TimelineError as exc:
+            if self._denials is not None:
+                self._denials.add(ctx, needs.right, _name(asked), exc)
+            raise
         return msgspec.structs.replace(ctx, rights=rights)
 
     async def note(
@@ -103,7 +118,7 @@ class Service:
         """
         required = registry.NOTES[note]
         names = required.names(args)
-        ctx = await self.authorized(ctx, required.needs(names))
+        ctx = await self.authorized(ctx, required.needs(names), note)
         with _nothing_hidden(ctx):
             result = await note(ctx, self._database, *args, **kwargs)
         tell = _log.debug if required.is_frequent else _log.info
@@ -119,7 +134,7 @@ class Service:
     ) -> ResultT:
         """The answer of a query; raises ``TimelineError``."""
         required = registry.READS[read]
-        ctx = await self.authorized(ctx, required.needs(required.names(args)))
+        ctx = await self.authorized(ctx, required.needs(required.names(args)), read)
         with _nothing_hidden(ctx):
             return await read(ctx, self._database, *args, **kwargs)
 
@@ -132,7 +147,7 @@ class Service:
         """
         assert self._marker_batcher is not None
         self._refuse()
-        ctx = await self.authorized(ctx, registry.NOTES[markers.create].needs((table,)))
+        ctx = await self.authorized(ctx, registry.NOTES[markers.create].needs((table,)), markers.create)
         request = CreateMarkers(table, requested_time, new, writer, ctx.table_id)
         with _nothing_hidden(ctx):
             return await self._marker_batcher.create(request)

@@ -1,0 +1,71 @@
+"""How many denials of a subject are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from chronolake_metastore.domain import denials
+from chronolake_metastore.domain.denials import RECORDED_PER_HOUR, SAME_SECONDS, RecordedDenials
+
+ORDERS = ("read", "shop.orders")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def recorded(clock: Callable[[], float]) -> RecordedDenials:
+    return RecordedDenials(clock)
+
+
+def test_a_subject_has_some_denials_recorded_in_an_hour(recorded: RecordedDenials, clock: Clock) -> None:
+    admitted = [recorded.admit("a", f"a»{number}") for number in range(RECORDED_PER_HOUR + 10)]
+    assert sum(admitted) == RECORDED_PER_HOUR
+    assert recorded.admit("b", "b»1")
+    clock.now = 3_599
+    assert not recorded.admit("a", "a»later")
+    clock.now = 3_600
+    assert recorded.admit("a", "a»later")
+
+
+def test_a_request_whose_group_runs_again_is_recorded_again(recorded: RecordedDenials) -> None:
+    for number in range(RECORDED_PER_HOUR):
+        recorded.admit("a", f"a»{number}")
+    assert recorded.admit("a", "a»0")
+    assert not recorded.admit("a", "a»more")
+
+
+def test_reads_that_lack_the_same_right_are_recorded_once_in_a_time(
+    recorded: RecordedDenials, clock: Clock
+) -> None:
+    assert recorded.admit("a", "a»1", ORDERS)
+    assert not recorded.admit("a", "a»2", ORDERS)
+    assert recorded.admit("a", "a»3", ("write", "shop.orders"))
+    assert recorded.admit("b", "b»1", ORDERS)
+    clock.now = SAME_SECONDS
+    assert recorded.admit("a", "a»4", ORDERS)
+
+
+def test_the_subjects_that_are_remembered_are_bounded(
+    recorded: RecordedDenials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(denials, "SUBJECTS_MAX", 2)
+    recorded.admit("a", "a»1", ORDERS)
+    recorded.admit("b", "b»1", ORDERS)
+    recorded.admit("a", "a»2", ORDERS)
+    recorded.admit("c", "c»1", ORDERS)
+
+    assert not recorded.admit("a", "a»3", ORDERS)
+    assert recorded.admit("b", "b»2", ORDERS)

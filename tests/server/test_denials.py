@@ -1,0 +1,92 @@
+"""Denials: auditors see them, and no caller can fill the log with them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from chronolake_metastore.domain.denials import RECORDED_PER_HOUR
+from tests.processes import wait_until
+from tests.server import access, database, rest
+from tests.server.access import AccessServer, Caller
+from tests.server.database import Row
+from tests.server.rest import refused, succeeded
+
+BEGIN = {"action": "commit", "operation": "upsert", "writer": "w"}
+
+
+@pytest.fixture(scope="module")
+def server(shared_dsn: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AccessServer]:
+    with access.running(shared_dsn, tmp_path_factory.mktemp("access")) as server:
+        succeeded(server.admin.post("/v1/namespaces", json={"name": "shop"}))
+        succeeded(server.admin.post("/v1/tables", json=rest.table_body("shop.orders")))
+        yield server
+
+
+def refusals(caller: Caller) -> list[Row]:
+    """The recorded refusals of a caller, in their order."""
+    return database.query(
+        caller.server.dsn,
+        "SELECT r.*, t.name FROM refusal r LEFT JOIN lake_table t USING (table_id)"
+        " WHERE r.actor = %s ORDER BY r.position",
+        caller.subject,
+    )
+
+
+def begin(caller: Caller, key: str) -> httpx.Response:
+    return caller.http.post("/v1/tables/shop.orders/instants", json=BEGIN, headers={"Idempotency-Key": key})
+
+
+def counted(server: AccessServer, record: str, right: str) -> float:
+    """The number of denials in the metrics."""
+    lines = server.admin.get("/metrics").text.splitlines()
+    start = f'chronolake_denied_total{{record="{record}",right="{right}"}} '
+    return sum(float(line.removeprefix(start)) for line in lines if line.startswith(start))
+
+
+def test_denied_reads_and_notes_are_recorded_once(server: AccessServer) -> None:
+    nobody, reader = server.caller("nobody"), server.caller("reader", shop="reader")
+    for _ in range(3):
+        refused(nobody.http.get("/v1/tables/shop.orders"), 404, "table-not-found")
+        refused(nobody.http.get("/v1/tables/shop.none/snapshot"), 404, "table-not-found")
+        refused(nobody.http.get("/v1/namespaces/shop"), 404, "namespace-not-found")
+        refused(
+            reader.http.delete("/v1/tables/shop.orders/instants/20260101000000000/markers"), 403, "forbidden"
+        )
+    wait_until(lambda: len(refusals(nobody)) == 3 and len(refusals(reader)) == 1)
+
+    recorded = [*refusals(nobody), *refusals(reader)]
+    assert {(row["command"], row["code"]) for row in recorded} == {("RecordDenial", "forbidden")}
+    assert [row["context"] for row in recorded] == [
+        {"right": "read", "on": "shop.orders", "denied": "tables.get"},
+        {"right": "read", "on": "shop.none", "denied": "files.snapshot"},
+        {"right": "read", "on": "shop", "denied": "namespaces.get"},
+        {"right": "write", "on": "shop.orders", "denied": "markers.delete"},
+    ]
+    assert [row["table_name"] for row in recorded] == ["shop.orders", "shop.none", None, "shop.orders"]
+    assert [row["name"] for row in recorded] == ["orders", None, None, "orders"]
+    assert recorded[0]["detail"].startswith(f"{nobody.subject} lacks the right 'read' on 'shop.orders'")
+    assert recorded[0]["request_id"].startswith(f"{nobody.subject}»denied-")
+    assert (counted(server, "recorded", "read"), counted(server, "bounded", "read")) == (3, 6)
+
+
+def test_commands_that_are_denied_too_often_are_answered_the_same_and_not_recorded(
+    server: AccessServer,
+) -> None:
+    caller, before = server.caller("loop", shop="reader"), counted(server, "bounded", "write")
+    keys = [f"k-{uuid.uuid4()}" for _ in range(RECORDED_PER_HOUR + 1)]
+    answers = [begin(caller, key) for key in keys]
+    problems = [refused(answer, 403, "forbidden") for answer in answers]
+
+    assert len({(problem["detail"], str(problem["context"])) for problem in problems}) == 1
+    assert len(refusals(caller)) == RECORDED_PER_HOUR
+    succeeded(caller.http.get(f"/v1/outcomes/{keys[0]}"))
+    refused(caller.http.get(f"/v1/outcomes/{keys[-1]}"), 404, "outcome-not-found")
+    assert counted(server, "bounded", "write") == before + 1
+
+    caller.grant("writer", "shop")
+    assert begin(caller, keys[0]).content == answers[0].content
+    succeeded(begin(caller, keys[-1]))
