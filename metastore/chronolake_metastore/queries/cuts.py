@@ -9,6 +9,7 @@ import msgspec
 
 from chronolake_metastore import errors
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.readable import readable_by
 from chronolake_metastore.queries import archived, cursors, tables
 from chronolake_metastore.queries.events import LogPlace
 from chronolake_metastore.store import catalog, cuts as stored, feed
@@ -48,6 +49,9 @@ async def page(
             raise errors.NamespaceNotFound(namespace)
         ids = None if names is None else [(await tables.find(ctx, connection, name)).table_id for name in names]
         place = await _place(database, connection, cursor)
+        readable = readable_by(ctx.rights)
+        if ids is None and readable is not None:
+            ids = await catalog.readable_by_id(connection, readable, namespace, place.table_id, limit + 1)
         states = await stored.page(
             connection,
             Cursor(place.log.transaction_id, place.log.position),

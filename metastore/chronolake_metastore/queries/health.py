@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.readable import readable_by
 from chronolake_metastore.queries import cursors, publication
 from chronolake_metastore.store import catalog, clocks, publication as stored
 from chronolake_metastore.store.postgres.engine import Database
@@ -21,7 +22,7 @@ async def page(
     """Tables in the order of their names; raises ``InvalidCursor``."""
     after = ("", "") if cursor is None else cursors.decode(cursor, tuple[str, str])
     async with database.reading() as connection:
-        tables = await catalog.page_of_tables(connection, None, after, limit + 1)
+        tables = await catalog.page_of_tables(connection, None, after, limit + 1, readable_by(ctx.rights))
         is_cut, tables = len(tables) > limit, tables[:limit]
         counts = await stored.counts(connection, [table.table_id for table in tables])
         now = await clocks.now(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chronolake_metastore import errors
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.domain.readable import readable_by
 from chronolake_metastore.queries import cursors, paging
 from chronolake_metastore.store import catalog
 from chronolake_metastore.store.postgres.engine import Database
@@ -24,10 +25,12 @@ async def get(ctx: Context, database: Database, name: str) -> wire.Namespace:
 async def page(ctx: Context, database: Database, limit: int, cursor: str | None) -> wire.NamespacePage:
     """Namespaces in the order of their names; raises ``InvalidCursor``."""
     after = "" if cursor is None else cursors.decode(cursor, str)
+    readable = readable_by(ctx.rights)
     async with database.reading() as connection:
 
         async def fetch(last: Namespace | None, number: int) -> list[Namespace]:
-            return await catalog.page_of_namespaces(connection, after if last is None else last.name, number)
+            previous = after if last is None else last.name
+            return await catalog.page_of_namespaces(connection, previous, number, readable)
 
         def size_of(namespace: Namespace) -> int:
             return paging.json_bytes(document(namespace))

@@ -21,6 +21,7 @@ from chronolake_metastore.domain.clusterings import Choice
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.policies import Policies, Strategy
+from chronolake_metastore.domain.readable import readable_by
 from chronolake_metastore.domain.services import CleanFacts, Held, Look, Round, ServicePlan
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
@@ -156,7 +157,8 @@ async def page(ctx: Context, database: Database, limit: int, cursor: str | None)
     """Pending plans and last runs of tables, in the order of their names; raises ``InvalidCursor``."""
     after = ("", "") if cursor is None else cursors.decode(cursor, tuple[str, str])
     async with database.reading() as connection:
-        page_of_tables = await catalog.page_of_tables(connection, None, after, limit + 1)
+        readable = readable_by(ctx.rights)
+        page_of_tables = await catalog.page_of_tables(connection, None, after, limit + 1, readable)
         is_cut, page_of_tables = len(page_of_tables) > limit, page_of_tables[:limit]
         documents = await _statuses(connection, page_of_tables)
     next_cursor = cursors.encode(split_table_name(page_of_tables[-1].name)) if is_cut else None

@@ -9,6 +9,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import adoption, tables
 from chronolake_metastore.domain.base_paths import NEIGHBOURS_MAX
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.readable import readable_by
 from chronolake_metastore.queries import cleans, cursors, paging
 from chronolake_metastore.queries.timeline import Answers, Timeline
 from chronolake_metastore.store import base_paths, catalog, clocks, identity, locations
@@ -114,6 +115,7 @@ async def page(
 ) -> wire.TablePage:
     """Tables in the order of their names; raises ``NamespaceNotFound`` or ``InvalidCursor``."""
     after = ("", "") if cursor is None else cursors.decode(cursor, tuple[str, str])
+    readable = readable_by(ctx.rights)
     async with database.reading() as connection:
         if namespace is not None and await catalog.get_namespace(connection, namespace) is None:
             raise errors.NamespaceNotFound(namespace)
@@ -121,7 +123,7 @@ async def page(
 
         async def fetch(last: tables.Table | None, number: int) -> list[tables.Table]:
             previous = after if last is None else split_table_name(last.name)
-            return await catalog.page_of_tables(connection, namespace, previous, number)
+            return await catalog.page_of_tables(connection, namespace, previous, number, readable)
 
         def size_of(table: tables.Table) -> int:
             return paging.json_bytes(document(table, metastore_id))
@@ -139,7 +141,7 @@ async def page_of_dropped(
     """Dropped tables that published files, in the order of their ids; raises ``InvalidCursor``."""
     after = UUID(int=0) if cursor is None else cursors.decode(cursor, UUID)
     async with database.reading() as connection:
-        dropped = await base_paths.dropped(connection, after, limit + 1)
+        dropped = await base_paths.dropped(connection, after, limit + 1, readable_by(ctx.rights))
     page = dropped[:limit]
     return wire.DroppedTablePage(page, cursors.encode(page[-1].table_id) if len(dropped) > limit else None)
 

@@ -7,6 +7,8 @@ from typing import Final
 from uuid import UUID
 
 from chronolake_metastore.domain.base_paths import BasePath, Neighbour, PublishedTime
+from chronolake_metastore.domain.readable import Readable
+from chronolake_metastore.store.catalog import range_parameters
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Query, Statement
@@ -19,6 +21,7 @@ _TAKE: Final = statements.load("base_paths/take_over")
 _PUBLISHED_TIMES: Final = statements.load("base_paths/find_published_times")
 _KEY: Final = "SELECT key FROM base_path WHERE table_id = %(table_id)s"
 _DROPPED: Final = statements.load("tables/dropped")
+_READABLE_DROPPED: Final = statements.load("tables/readable_dropped")
 _TOOK_OVER: Final = statements.load("base_paths/find_taken_over")
 
 
@@ -45,9 +48,16 @@ def find_published_time(
     )
 
 
-async def dropped(connection: Reader, after: UUID, limit: int) -> list[DroppedTable]:
-    """Dropped tables after ``after`` that published files, by table id."""
-    rows = await statements.execute(connection, _DROPPED, {"after": after, "limit": limit})
+async def dropped(
+    connection: Reader, after: UUID, limit: int, readable: Readable | None = None
+) -> list[DroppedTable]:
+    """Dropped tables after ``after`` that published files, by table id; those of ``readable``, or all."""
+    named: dict[str, object] = {"after": after, "limit": limit}
+    if readable is None:
+        rows = await statements.execute(connection, _DROPPED, named)
+    else:
+        named |= range_parameters(readable.ranges())
+        rows = await statements.execute(connection, _READABLE_DROPPED, named)
     return [DroppedTable(str(table_id), table, key) for table_id, table, key in rows]
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import Row, Select, Text, cast, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.domain.readable import NameRange, Readable
 from chronolake_metastore.domain.tables import Definition, FormerHolders, Table
 from chronolake_metastore.store.postgres import schema, statements
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
@@ -34,6 +35,9 @@ _FIND_PENDING: Final = """
     LIMIT 10
 """
 _SAVE_TABLES: Final = statements.load("tables/save")
+_READABLE: Final = statements.load("tables/readable")
+_READABLE_BY_ID: Final = statements.load("tables/readable_by_id")
+_READABLE_NAMESPACES: Final = statements.load("namespaces/readable")
 _KNOWN_LENGTH_MAX: Final = 8 * 1024
 """Definitions up to this length are kept decoded."""
 
@@ -145,13 +149,20 @@ def save_tables(tables: Sequence[Table]) -> Statement:
     }
 
 
-async def page_of_namespaces(connection: AsyncConnection, after: str, limit: int) -> list[Namespace]:
-    """Namespaces after ``after`` in the order of their names."""
+async def page_of_namespaces(
+    connection: AsyncConnection, after: str, limit: int, readable: Readable | None = None
+) -> list[Namespace]:
+    """Namespaces after ``after`` in the order of their names; those of ``readable``, or all."""
     namespace = schema.namespace.c
-    rows = await connection.execute(
-        _select_namespaces().where(namespace.name > after).order_by(namespace.name).limit(limit)
-    )
-    return [_namespace(row) for row in rows]
+    query = _select_namespaces().where(namespace.name > after).order_by(namespace.name).limit(limit)
+    if readable is not None:
+        ranges = readable.namespaces()
+        named = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}
+        names = await statements.execute(
+            connection, _READABLE_NAMESPACES, {**named, "after": after, "limit": limit}
+        )
+        query = query.where(namespace.name.in_([name for (name,) in names]))
+    return [_namespace(row) for row in await connection.execute(query)]
 
 
 async def get_namespace(connection: AsyncConnection, name: str) -> Namespace | None:
@@ -161,9 +172,16 @@ async def get_namespace(connection: AsyncConnection, name: str) -> Namespace | N
 
 
 async def page_of_tables(
-    connection: AsyncConnection, namespace: str | None, after: tuple[str, str], limit: int
+    connection: AsyncConnection,
+    namespace: str | None,
+    after: tuple[str, str],
+    limit: int,
+    readable: Readable | None = None,
 ) -> list[Table]:
-    """Live tables, of one namespace or of all, after ``after`` (namespace, table) in the order of names."""
+    """Live tables, of one namespace or of all, after ``after`` (namespace, table) in the order of names.
+
+    Those of ``readable``, or all.
+    """
     table = schema.lake_table.c
     names = tuple_(table.namespace, table.name)
     columns = (
@@ -177,7 +195,34 @@ async def page_of_tables(
     query = query.order_by(table.namespace, table.name).limit(limit)
     if namespace is not None:
         query = query.where(table.namespace == namespace)
+    if readable is not None:
+        place = {"after_namespace": after[0], "after_name": after[1], "limit": limit}
+        named = range_parameters(readable.ranges(namespace)) | place
+        query = query.where(table.table_id.in_(await _ids(connection, _READABLE, named)))
     return [table_of(*row) for row in await connection.execute(query)]
+
+
+async def readable_by_id(
+    connection: AsyncConnection, readable: Readable, namespace: str | None, after: UUID, limit: int
+) -> list[UUID]:
+    """Live tables of ``readable``, of one namespace or of all, after ``after`` in the order of ids."""
+    named = range_parameters(readable.ranges(namespace)) | {"after": after, "limit": limit}
+    return await _ids(connection, _READABLE_BY_ID, named)
+
+
+def range_parameters(ranges: Sequence[NameRange]) -> dict[str, object]:
+    """The parameters of ``{ranges}`` in a statement."""
+    return {
+        "first_namespaces": [of.first[0] for of in ranges],
+        "first_names": [of.first[1] for of in ranges],
+        "last_namespaces": [of.last[0] for of in ranges],
+        "last_names": [of.last[1] for of in ranges],
+        "range_ids": [of.table_id for of in ranges],
+    }
+
+
+async def _ids(connection: AsyncConnection, statement: str, parameters: dict[str, object]) -> list[UUID]:
+    return [table_id for (table_id,) in await statements.execute(connection, statement, parameters)]
 
 
 async def get_table(connection: AsyncConnection, name: str) -> Table | None:

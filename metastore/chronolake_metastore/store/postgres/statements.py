@@ -106,11 +106,28 @@ _TOKEN: Final = """
 """
 """A token's columns and its name, in the order in which ``store.tokens`` reads them."""
 
+_RANGES: Final = """
+    unnest(
+        %(first_namespaces)s::text[], %(first_names)s::text[],
+        %(last_namespaces)s::text[], %(last_names)s::text[], %(range_ids)s::uuid[]
+    ) AS readable (first_namespace, first_name, last_namespace, last_name, table_id)
+"""
+"""Ranges of names (``domain.readable.NameRange``)."""
+
+_IN_RANGE: Final = """
+    (t.namespace, t.name) >= (readable.first_namespace, readable.first_name)
+    AND (t.namespace, t.name) <= (readable.last_namespace, readable.last_name)
+    AND (readable.table_id IS NULL OR t.table_id = readable.table_id)
+"""
+"""Whether the table ``t`` is in one of them."""
+
 _PARAMETER: Final = re.compile(r"%\((\w+)\)s")
 _FRAGMENTS: Final = {
     **_INSTANT_FRAGMENTS,
     "{file}": _FILE.strip(),
+    "{in_range}": _IN_RANGE.strip(),
     "{pending}": _PENDING.strip(),
+    "{ranges}": _RANGES.strip(),
     "{token}": _TOKEN.strip(),
 }
 
@@ -120,8 +137,9 @@ def load(name: str) -> str:
 
     ``%(name)s`` in it is a parameter. ``{instant}`` stands for the columns of the instant ``i``, ``{file}`` for
     those of the file ``f``, ``{token}`` for those of the token ``t`` with the name ``n``, ``{pending}`` for
-    whether the instant was pending, ``{instant_...}`` and ``{begun_...}`` for parts of the statements that save
-    and add instants.
+    whether the instant was pending, ``{ranges}`` for ranges of names and ``{in_range}`` for whether the table
+    ``t`` is in one, ``{instant_...}`` and ``{begun_...}`` for parts of the statements that save and add
+    instants.
     """
     statement = resources.files("chronolake_metastore.store").joinpath("sql", f"{name}.sql").read_text("utf-8")
     for placeholder, fragment in _FRAGMENTS.items():
