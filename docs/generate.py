@@ -29,7 +29,7 @@ from chronolake_metastore.domain import definitions, events, lists, proof
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.workers import registry
-from chronolake_model import checks
+from chronolake_model import checks, environment
 from chronolake_model.problems import ProblemCode
 from docs import (
     audit_reference,
@@ -284,10 +284,11 @@ def _cli() -> list[str]:
     lines = [
         "# The command `chronolake`",
         "",
-        "`chronolake` is the command of the client. It sends requests to a server. `--url`, `--token-file`, "
-        "`--ca-file` and `--json` may stand before or after the subcommand. The variables "
-        "`CHRONOLAKE_URL`, `CHRONOLAKE_TOKEN_FILE` (or `CHRONOLAKE_TOKEN`) and `CHRONOLAKE_CA_FILE` replace "
-        "the first three.",
+        "`chronolake` is the command of the client. It sends requests to a server. `--url`, `--profile`, "
+        "`--token-file`, `--ca-file` and `--json` may stand before or after the subcommand. "
+        "These variables and [profiles](../security.md#clients) replace them:",
+        "",
+        ", ".join(f"`{name}`" for name in sorted(environment.OF_CLIENTS)) + ".",
         "",
         output.EXIT_CODES,
     ]

@@ -18,6 +18,13 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "table": "`namespace.table`; or the argument of `load` and `save`",
     "path": "The same as `table`; Spark gives it for the argument of `load` and `save`",
     "url": "The server; default `$CHRONOLAKE_URL`",
+    "token_file": "A file with the [token](../security.md#clients), on driver and executors",
+    "ca_file": "A file with the CAs that are trusted for https, on driver and executors",
+    "oauth_client_id": "The client of [OAuth 2](../security.md#clients) that gets tokens",
+    "oauth_client_secret_file": "A file with its secret, on driver and executors",
+    "oauth_token_url": "Where it gets them",
+    "oauth_scope": "The scope that it asks for",
+    "oauth_audience": "The audience that it asks for",
     "storage_secrets": (
         'Storage options as JSON, `{"access_key": "…", "secret_key": "…"}`, where the environment '
         "does not have them"

@@ -54,6 +54,8 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
         "and so on are those of the [bodies of REST](rest.md#bodies).",
         (
             chronolake.connect,
+            chronolake.ClientCredentials,
+            chronolake.ServerAccess,
             chronolake.Client,
             chronolake.Cut,
             chronolake.Table,

@@ -16,6 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from chronolake import errors
+from chronolake._access import ClientCredentials, ServerAccess
 from chronolake._filters import Column, col
 from chronolake.errors import ChronolakeError
 from chronolake_model.access import Grant, WhoAmI
@@ -144,6 +145,7 @@ __all__ = [
     "ChronolakeError",
     "CleanPreview",
     "Client",
+    "ClientCredentials",
     "Column",
     "ColumnStats",
     "CompletedInstant",
@@ -203,6 +205,7 @@ __all__ = [
     "Role",
     "SchemaChange",
     "SchemaField",
+    "ServerAccess",
     "ServiceRun",
     "Services",
     "ServicesPlanned",

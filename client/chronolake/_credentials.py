@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import ssl
@@ -14,15 +15,14 @@ from urllib.parse import urlsplit
 import httpx
 
 from chronolake_model import machine
-from chronolake_model.environment import (
-    CA_FILE_VARIABLE,
-    PLAIN_HTTP_VARIABLE,
-    TOKEN_FILE_VARIABLE,
-    TOKEN_VARIABLE,
-)
+from chronolake_model.environment import PLAIN_HTTP_VARIABLE, TOKEN_FILE_VARIABLE
 
-_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+CREDENTIALS_LOGGER: Final = "chronolake.credentials"
+_LOG: Final = logging.getLogger(CREDENTIALS_LOGGER)
+_SECRET: Final = re.compile(r"[\x21-\x7e]+")
 _BYTES_MAX: Final = 64 * 1024
+_READABLE_BY_ALL: Final = 0o004
+_WARNED: Final[set[Path]] = set()
 
 
 class Token(httpx.Auth):
@@ -32,7 +32,7 @@ class Token(httpx.Auth):
         """Raises ``ValueError`` if there is no token now."""
         self._file = file
         self._state: tuple[int, ...] | None = None
-        self._text = _checked(text, "the token") if text is not None else ""
+        self._text = checked(text, "the token") if text is not None else ""
         if file is not None:
             self._read()
 
@@ -55,34 +55,36 @@ class Token(httpx.Auth):
             return
         try:
             found = self._file.stat()
-            state = (found.st_mtime_ns, found.st_size, found.st_ino)
-            if state != self._state:
-                with self._file.open("rb") as opened:
-                    self._text = _checked(opened.read(_BYTES_MAX).decode("latin-1").strip(), str(self._file))
-                self._state = state
         except OSError as exc:
-            raise ValueError(f"the token file {self._file} cannot be read: {exc.strerror}") from exc
+            raise _unreadable(self._file, exc) from exc
+        state = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if state != self._state:
+            self._text = secret_in(self._file)
+            self._state = state
 
 
-def token_of(url: str, text: str | None, file: str | os.PathLike[str] | None) -> Token | None:
-    """The token of the arguments, or else of $CHRONOLAKE_TOKEN or $CHRONOLAKE_TOKEN_FILE.
+def secret_in(file: Path) -> str:
+    """The secret that a file has, without blanks at its ends. Raises ``ValueError``, without the secret.
 
-    Raises ``ValueError`` for two of them, and for one that would travel unencrypted to another machine.
+    Warns once of a file of this user that every user can read.
     """
-    if text is not None and file is not None:
-        raise ValueError("give a token or a token file, not both")
-    if text is None and file is None:
-        text = os.environ.get(TOKEN_VARIABLE) or None
-        file = None if text is not None else os.environ.get(TOKEN_FILE_VARIABLE) or None
-    if text is None and file is None:
-        return None
-    is_allowed = os.environ.get(PLAIN_HTTP_VARIABLE) == "true"
-    if not is_allowed and url.lower().startswith("http:") and not is_plain_loopback(url):
+    try:
+        with file.open("rb") as opened:
+            _warn_if_readable_by_all(file, os.fstat(opened.fileno()))
+            content = opened.read(_BYTES_MAX)
+    except OSError as exc:
+        raise _unreadable(file, exc) from exc
+    return checked(content.decode("latin-1").strip(), str(file))
+
+
+def refuse_plain_http(url: str, what: str) -> None:
+    """Raise ``ValueError`` if ``what`` would travel unencrypted to another machine."""
+    allowed = os.environ.get(PLAIN_HTTP_VARIABLE) == "true"
+    if not allowed and url.lower().startswith("http:") and not is_plain_loopback(url):
         raise ValueError(
-            "a token is not sent over plain http to another machine, where others could read it: use an https "
+            f"{what} is not sent over plain http to another machine, where others could read it: use an https "
             f"URL, or set {PLAIN_HTTP_VARIABLE}=true if the network protects it"
         )
-    return Token(text, None if file is None else Path(file).expanduser())
 
 
 def is_plain_loopback(url: str) -> bool:
@@ -90,26 +92,31 @@ def is_plain_loopback(url: str) -> bool:
     return url.lower().startswith("http:") and machine.is_loopback(urlsplit(url).hostname or "")
 
 
-def trust(url: str, ca_file: str | os.PathLike[str] | None) -> ssl.SSLContext | bool:
-    """The certificates that a client trusts: those of the file, or of $CHRONOLAKE_CA_FILE, or the usual ones.
+def trust(url: str, ca_file: str | None, *, besides_usual: bool = False) -> ssl.SSLContext | bool:
+    """The certificates that a client trusts: those of the file, ``besides_usual`` ones, or else the usual ones.
 
     Raises ``ValueError``. Without TLS there are none: to load them takes 30 ms in each task of a job.
     """
     if url.lower().startswith("http:"):
         return False
-    path = ca_file or os.environ.get(CA_FILE_VARIABLE) or None
-    if path is None:
+    if ca_file is None:
         return True
+    path = Path(ca_file).expanduser()
     try:
-        return ssl.create_default_context(cafile=Path(path).expanduser())
+        if not besides_usual:
+            return ssl.create_default_context(cafile=path)
+        context = httpx.create_ssl_context()
+        context.load_verify_locations(path)
+        return context
     except OSError as exc:
-        raise ValueError(f"the CA file {path} cannot be used: {exc.strerror or exc}") from exc
+        raise ValueError(f"the CA file {ca_file} cannot be used: {exc.strerror or exc}") from exc
 
 
 def refuse_in_url(url: str) -> None:
     """Raise ``ValueError``, without the URL, if it may hold a secret: URLs get into logs."""
     parts = urlsplit(url)
-    if "@" in parts.netloc or parts.query or parts.fragment:
+    # Also behind a slash, which a password may have.
+    if "@" in url or parts.query or parts.fragment:
         raise ValueError(
             "the server's URL must have no user, query or fragment, because URLs are logged: give a token as "
             f"token, token_file or {TOKEN_FILE_VARIABLE}"
@@ -120,10 +127,22 @@ def advice(headers: Mapping[str, str]) -> str:
     """Advice after a request with these headers was refused as that of a stranger."""
     if "Authorization" in headers:
         return "; the token of this client is not accepted: it may be wrong, expired or revoked"
-    return f"; this client has no token: give token or token_file, or set {TOKEN_FILE_VARIABLE}"
+    return f"; this client has no token: give token or token_file, or set {TOKEN_FILE_VARIABLE} in each process"
 
 
-def _checked(text: str, what: str) -> str:
-    if not _TOKEN.fullmatch(text):
+def _warn_if_readable_by_all(file: Path, found: os.stat_result) -> None:
+    # Of another user's file, as those that orchestrators mount, this user cannot change the rights.
+    is_own = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
+    if is_own and found.st_mode & _READABLE_BY_ALL and file not in _WARNED:
+        _WARNED.add(file)
+        _LOG.warning("every user of this machine can read the secret in %s: chmod 600 %s", file, file)
+
+
+def _unreadable(file: Path, exc: OSError) -> ValueError:
+    return ValueError(f"the file {file} cannot be read: {exc.strerror}")
+
+
+def checked(text: str, what: str) -> str:
+    if not _SECRET.fullmatch(text):
         raise ValueError(f"{what} must be one word of printable ASCII characters")
     return text

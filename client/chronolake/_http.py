@@ -19,16 +19,13 @@ from typing import Any, Final, TypeVar
 import httpx
 import msgspec
 
-from chronolake import _credentials, errors
-from chronolake._credentials import Token
+from chronolake import _credentials, _sources, errors
+from chronolake._access import ClientCredentials, ServerAccess
 from chronolake.calls.base import Call
 from chronolake_model import decoding, machine
 from chronolake_model.backoff import Backoff
-from chronolake_model.environment import URL_VARIABLE
 from chronolake_model.files import ARROW
 from chronolake_model.problems import Problem, ProblemCode
-
-URL_DEFAULT = "http://127.0.0.1:7077"
 
 RENAMES_MAX: Final = 3
 """The most renames of tables that one call follows."""
@@ -72,9 +69,11 @@ class Endpoint(msgspec.Struct, frozen=True):
     timeout_seconds: float
     retry_seconds: float | None
     """None: ``RETRY_SECONDS``, but ``FIRST_ANSWER_SECONDS`` before the server's first answer."""
-    token: Token | None = None
+    token: httpx.Auth | None = None
     trusted: ssl.SSLContext | bool = True
     """The certificates that are trusted; True: those that httpx brings, False: there is no TLS."""
+    access: ServerAccess = ServerAccess()
+    """How other processes of the same job reach the server."""
 
     @property
     def is_plain_loopback(self) -> bool:
@@ -210,29 +209,28 @@ def answer_of(call: Call[_Answer], response: httpx.Response) -> _Answer:
 
 
 def endpoint_of(
-    url: str | None,
+    url: str | ServerAccess | None,
     timeout_seconds: float,
     retry_seconds: float | None,
     *,
     token: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
     ca_file: str | os.PathLike[str] | None = None,
+    oauth: ClientCredentials | None = None,
+    profile: str | None = None,
 ) -> Endpoint:
-    """The endpoint at ``url``, or $CHRONOLAKE_URL, or on this host.
+    """The endpoint of a client, whose settings are those of ``_sources.settings_of``.
 
-    Raises ``ValueError`` unless it is http, and as ``token_of`` and ``trust``.
+    Raises ``ValueError``, also unless its URL is http.
     """
-    server_url = (url or os.environ.get(URL_VARIABLE) or URL_DEFAULT).rstrip("/")
+    given = _sources.given_by(url, token_file, ca_file, oauth, token)
+    settings = _sources.settings_of(given, profile)
+    server_url = settings.url.rstrip("/")
     parts = urllib.parse.urlsplit(server_url)
-    _credentials.refuse_in_url(server_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the server's URL must be http://host:port or https://host:port, not {server_url!r}")
     return Endpoint(
-        server_url,
-        timeout_seconds,
-        retry_seconds,
-        _credentials.token_of(server_url, token, token_file),
-        _credentials.trust(server_url, ca_file),
+        server_url, timeout_seconds, retry_seconds, settings.token, settings.trusted, settings.passed_on
     )
 
 

@@ -1,8 +1,8 @@
 """Credentials that the server gives for a table's storage, asked for when needed and renewed at half-life.
 
 The storage option ``credentials`` is ``vended`` where a user gives it. Opened tables have a text there that
-says how to ask: the server's URL and the table. It has no keys and no token, so it may travel in plans to
-executors, which ask with their own token.
+says how to ask: the access to the server and the table. It has no keys and no token, so it may travel in
+plans to executors, which read the token themselves.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from chronolake import calls, errors
+from chronolake._access import ServerAccess
 from chronolake._http import Endpoint, endpoint_of
 from chronolake_model import decoding
 from chronolake_model.credentials import StorageAccess, TableCredentials
@@ -71,7 +72,7 @@ class VendedKeys:
         if options[CREDENTIALS_OPTION] != VENDED:
             # From another process: this one asks the server of its own client.
             _source_of(options[CREDENTIALS_OPTION])
-        source = _Source(self._endpoint.url, definition.name, definition.table_id)
+        source = _Source(self._endpoint.access, definition.name, definition.table_id)
         return {**options, CREDENTIALS_OPTION: _Text.of(source, self)}
 
     def _vend(self, table: str, table_id: str, access: StorageAccess, retry_seconds: float | None) -> _Held:
@@ -88,7 +89,7 @@ class VendedKeys:
 class _Source(msgspec.Struct, frozen=True):
     """Where keys come from, for a process that has no keys yet."""
 
-    url: str
+    access: ServerAccess
     table: str
     table_id: str
 
@@ -120,7 +121,7 @@ def split(
     if text is None:
         return None, others
     source = _source_of(text)
-    keys = text.keys if isinstance(text, _Text) else _of_process(source.url)
+    keys = text.keys if isinstance(text, _Text) else _of_process(source.access)
     return functools.partial(keys.of, source.table, source.table_id), others
 
 
@@ -135,9 +136,9 @@ def _source_of(text: str) -> _Source:
 
 
 @functools.cache
-def _of_process(url: str) -> VendedKeys:
-    """The keys of a process that was told only where to ask, as an executor; the token is its own."""
-    return VendedKeys(endpoint_of(url, _TIMEOUT_SECONDS, None))
+def _of_process(access: ServerAccess) -> VendedKeys:
+    """The keys of a process that was told only where to ask, as an executor."""
+    return VendedKeys(endpoint_of(access, _TIMEOUT_SECONDS, None))
 
 
 class VendedFileSystem:

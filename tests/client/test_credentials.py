@@ -85,7 +85,7 @@ def test_a_malformed_token_is_refused_without_its_text(text: str) -> None:
 
 
 def test_a_token_and_a_file_are_too_much(token_file: Path) -> None:
-    with pytest.raises(ValueError, match="not both"):
+    with pytest.raises(ValueError, match="not two"):
         _http.endpoint_of(HERE, 1, 1, token=SECRET, token_file=token_file)
 
 
@@ -124,7 +124,7 @@ def test_no_text_of_an_endpoint_has_the_token(token_file: Path) -> None:
 
 def test_a_ca_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="CA file"):
-        _credentials.trust("https://lake.example", tmp_path / "nowhere")
+        _credentials.trust("https://lake.example", str(tmp_path / "nowhere"))
 
 
 def test_both_clients_send_their_token(

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from chronolake import calls, errors
+from chronolake._access import ClientCredentials, ServerAccess
 from chronolake._async import events, write
 from chronolake._async.table import AsyncTable
 from chronolake._async.transport import AsyncTransport
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 from chronolake_model.vocabulary import IndexType, TableType
 
 
-def connect_async(
-    url: str | None = None,
+def connect_async(  # noqa: PLR0913  # one keyword per choice of the user
+    url: str | ServerAccess | None = None,
     *,
     timeout_seconds: float = 30.0,
     retry_seconds: float | None = None,
@@ -51,6 +52,8 @@ def connect_async(
     token: str | None = None,
     token_file: str | os.PathLike[str] | None = None,
     ca_file: str | os.PathLike[str] | None = None,
+    oauth: ClientCredentials | None = None,
+    profile: str | None = None,
 ) -> AsyncClient:
     """A client of the metastore at ``url`` ($CHRONOLAKE_URL unless given, else http://127.0.0.1:7077).
 
@@ -60,13 +63,21 @@ def connect_async(
     not have them: ``endpoint_override``, ``access_key``, ``secret_key``, ``session_token``, ``region``; or
     ``credentials``: with ``vended`` the server gives keys for each table, which are renewed in time.
 
-    A server with access control needs a ``token``, or a ``token_file``, which is read again when it changes;
-    $CHRONOLAKE_TOKEN and $CHRONOLAKE_TOKEN_FILE replace them. ``ca_file`` ($CHRONOLAKE_CA_FILE) has the CAs
-    that are trusted for https. Nothing is sent yet. Raises ``ValueError`` unless ``url`` is an http URL, and
-    for a token that would travel over plain http to another machine.
+    A server with access control needs a ``token``, or a ``token_file``, which is read again when it changes, or
+    ``oauth``: then tokens are fetched and renewed. ``ca_file`` has the CAs that are trusted for https. A
+    ``profile`` has these settings in a file, and variables of the environment may have them
+    (docs/security.md). Nothing is sent yet. Raises ``ValueError`` unless ``url`` is an http URL, and for a
+    token that would travel over plain http to another machine.
     """
     endpoint = endpoint_of(
-        url, timeout_seconds, retry_seconds, token=token, token_file=token_file, ca_file=ca_file
+        url,
+        timeout_seconds,
+        retry_seconds,
+        token=token,
+        token_file=token_file,
+        ca_file=ca_file,
+        oauth=oauth,
+        profile=profile,
     )
     return AsyncClient(AsyncTransport(endpoint), storage_options)
 
@@ -82,6 +93,11 @@ class AsyncClient:
     def url(self) -> str:
         """The server's URL."""
         return self._transport.endpoint.url
+
+    @property
+    def access(self) -> ServerAccess:
+        """The URL and the files that were given: by these, another process of the same job can connect."""
+        return self._transport.endpoint.access
 
     async def time(self) -> TimeInterval:
         """The current time as an interval: an instant that completed before this call did so by ``latest``."""

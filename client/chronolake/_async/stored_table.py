@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from chronolake import calls
+from chronolake._access import ServerAccess
 from chronolake._async import arrow, deletions
 from chronolake._async.markers import AsyncDirectMarkers, AsyncMarkers, AsyncServerMarkers
 from chronolake._async.reading import AsyncReading
@@ -71,6 +72,11 @@ class AsyncStoredTable:
     def definition(self) -> model.Table:
         """The table's definition, as last fetched."""
         return self._definition
+
+    @property
+    def access(self) -> ServerAccess:
+        """As ``Client.access``."""
+        return self._transport.endpoint.access
 
     @property
     def storage_options(self) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """The common options of the command line, and the interface for plug-ins.
 
 A plug-in is a function with typer's annotations, registered as an entry point of the group
-``chronolake.commands``. The common options (``--url``, ``--token-file``, ``--ca-file``, ``--json``) are added
+``chronolake.commands``. The common options (``--url``, ``--profile``, ``--json``, …) are added
 to its own, so it must not define them. It reads them through this module::
 
     from chronolake.cli import context, output
@@ -22,7 +22,6 @@ import contextlib
 import contextvars
 import json
 import logging
-import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -33,9 +32,9 @@ import typer
 from typing_extensions import override
 
 import chronolake
+from chronolake._credentials import CREDENTIALS_LOGGER
 from chronolake._definitions import HUDI_LOGGER
 from chronolake._http import RETRY_LOGGER
-from chronolake_model.environment import CA_FILE_VARIABLE, TOKEN_FILE_VARIABLE, TOKEN_VARIABLE
 
 RETRY_SECONDS = 5.0
 """The default is short, because a user waits at the terminal."""
@@ -45,6 +44,9 @@ class CommonOptions(msgspec.Struct, frozen=True):
     """The options that every command has."""
 
     url: str | None = None
+    profile: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
     json: bool = False
 
 
@@ -61,11 +63,18 @@ def client(
 
     By default it retries for ``RETRY_SECONDS``.
     """
-    seconds = RETRY_SECONDS if retry_seconds is None else retry_seconds
+    common = _options.get()
     try:
-        return chronolake.connect(_options.get().url, retry_seconds=seconds, storage_options=storage_options)
+        return chronolake.connect(
+            common.url,
+            retry_seconds=RETRY_SECONDS if retry_seconds is None else retry_seconds,
+            storage_options=storage_options,
+            token_file=common.token_file,
+            ca_file=common.ca_file,
+            profile=common.profile,
+        )
     except ValueError as exc:
-        raise typer.BadParameter(str(exc), param_hint="--url, --token-file, --ca-file") from exc
+        raise typer.BadParameter(str(exc), param_hint="--url, --profile, --token-file, --ca-file") from exc
 
 
 def wants_json() -> bool:
@@ -95,25 +104,26 @@ def fail_without(extras: str, exc: ImportError) -> NoReturn:
 def note(
     *,
     url: str | None = None,
+    profile: str | None = None,
     token_file: Path | None = None,
     ca_file: Path | None = None,
     wants_json: bool = False,
 ) -> None:
-    """Set the options that are given; the others keep their values.
-
-    Files become variables of the environment, so that processes that the command starts have them too.
-    """
+    """Set the options that are given; the others keep their values."""
     before = _options.get()
-    _options.set(CommonOptions(url or before.url, wants_json or before.json))
-    if token_file is not None:
-        os.environ.pop(TOKEN_VARIABLE, None)
-        os.environ[TOKEN_FILE_VARIABLE] = str(token_file)
-    if ca_file is not None:
-        os.environ[CA_FILE_VARIABLE] = str(ca_file)
+    _options.set(
+        CommonOptions(
+            url or before.url,
+            profile or before.profile,
+            token_file or before.token_file,
+            ca_file or before.ca_file,
+            wants_json or before.json,
+        )
+    )
 
 
 class _Notes(logging.Handler):
-    """Prints what the client logs of Hudi's readers and of retries."""
+    """Prints what the client logs of files with secrets, of Hudi's readers and of retries."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
@@ -122,10 +132,10 @@ class _Notes(logging.Handler):
 
 @contextlib.contextmanager
 def notes_on_stderr() -> Iterator[None]:
-    """Print, during a run, requests that are retried for long, and tables that Hudi's readers will not see."""
+    """Print, during a run, warnings of files with secrets, long retries, and tables that Hudi will not see."""
     handler = _Notes()
     with contextlib.ExitStack() as stack:
-        for logger in (logging.getLogger(HUDI_LOGGER), logging.getLogger(RETRY_LOGGER)):
+        for logger in map(logging.getLogger, (CREDENTIALS_LOGGER, HUDI_LOGGER, RETRY_LOGGER)):
             stack.callback(setattr, logger, "propagate", logger.propagate)
             stack.callback(logger.setLevel, logger.level)
             stack.callback(logger.removeHandler, handler)
@@ -138,13 +148,8 @@ def notes_on_stderr() -> Iterator[None]:
 @contextlib.contextmanager
 def of_one_run() -> Iterator[None]:
     """Reset the options before and after one run, because several runs may share a process."""
-    before = {name: os.environ.get(name) for name in (TOKEN_VARIABLE, TOKEN_FILE_VARIABLE, CA_FILE_VARIABLE)}
     token = _options.set(CommonOptions())
     try:
         yield
     finally:
         _options.reset(token)
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value

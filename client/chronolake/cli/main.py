@@ -66,7 +66,7 @@ _COMMANDS: Final = {
 """The commands and their modules, which are imported when a command line names them: all take a second."""
 
 
-_VALUED: Final = ("--url", "--token-file", "--ca-file")
+_VALUED: Final = ("--url", "--profile", "--token-file", "--ca-file")
 """Options with a value that may stand before the command."""
 
 
@@ -148,6 +148,7 @@ def _print_version(is_given: bool) -> None:
 
 def _common(
     url: options.UrlOption = None,
+    profile: options.ProfileOption = None,
     token_file: options.TokenFileOption = None,
     ca_file: options.CaFileOption = None,
     json: options.JsonOption = False,
@@ -156,4 +157,4 @@ def _common(
     ] = False,
 ) -> None:
     """Chronolake: the timeline of lakehouse tables."""
-    context.note(url=url, token_file=token_file, ca_file=ca_file, wants_json=json)
+    context.note(url=url, profile=profile, token_file=token_file, ca_file=ca_file, wants_json=json)

@@ -29,6 +29,15 @@ UrlOption = Annotated[
         rich_help_panel=_COMMON,
     ),
 ]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        help="A profile of ~/.config/chronolake/config.toml. The default is the variable CHRONOLAKE_PROFILE.",
+        rich_help_panel=_COMMON,
+    ),
+]
 TokenFileOption = Annotated[
     Path | None,
     typer.Option(
@@ -54,6 +63,7 @@ JsonOption = Annotated[
 
 _COMMON_OPTIONS: dict[str, tuple[Any, Any]] = {
     "url_": (UrlOption, None),
+    "profile_": (ProfileOption, None),
     "token_file_": (TokenFileOption, None),
     "ca_file_": (CaFileOption, None),
     "json_": (JsonOption, False),
@@ -67,12 +77,13 @@ def with_common_options(function: Callable[..., None]) -> Callable[..., None]:
     def command(
         *args: Any,
         url_: str | None,
+        profile_: str | None,
         token_file_: Path | None,
         ca_file_: Path | None,
         json_: bool,
         **kwargs: Any,
     ) -> None:
-        context.note(url=url_, token_file=token_file_, ca_file=ca_file_, wants_json=json_)
+        context.note(url=url_, profile=profile_, token_file=token_file_, ca_file=ca_file_, wants_json=json_)
         function(*args, **kwargs)
 
     own = inspect.signature(function, eval_str=True)
