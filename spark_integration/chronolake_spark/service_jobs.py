@@ -19,6 +19,7 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 import chronolake
+from chronolake import ServerAccess
 from chronolake.errors import ChronolakeError
 from chronolake_model import decoding
 from chronolake_model.files import WriteStat
@@ -38,7 +39,6 @@ _CHECK_SECONDS: Final = 0.5
 
 def execute(
     spark: SparkSession,
-    url: str,
     table: chronolake.Table,
     requested_time: str,
     *,
@@ -63,13 +63,13 @@ def execute(
                 raise write.lost
 
         with _cancelled_by(spark, checked):
-            executing.complete(table, write, _run(spark, url, job, tasks))
+            executing.complete(table, write, _run(spark, table.access, job, tasks))
         report(executing.tasks_done(write.instant, tasks, tasks))
     return write.refresh()
 
 
 @contextlib.contextmanager
-def engine(url: str) -> Iterator[Execute]:
+def engine() -> Iterator[Execute]:
     """The engine ``spark`` of ``services.run``: in the session that runs, or in one of its own."""
     with sessions.borrowed(contextlib.nullcontext) as spark, progress.shown_by_caller():
 
@@ -82,7 +82,7 @@ def engine(url: str) -> Iterator[Execute]:
             check: Check,
         ) -> Instant:
             with progress.described(spark, f"table services {table.name}"):
-                return execute(spark, url, table, requested_time, report=report, check=check)
+                return execute(spark, table, requested_time, report=report, check=check)
 
         yield run
 
@@ -119,13 +119,15 @@ def _cancelled_by(spark: SparkSession, check: Check) -> Iterator[None]:
         context.removeJobTag(tag)
 
 
-def _run(spark: SparkSession, url: str, job: ServiceJob, tasks: Sequence[ServiceTask]) -> list[WriteStat]:
+def _run(
+    spark: SparkSession, access: ServerAccess, job: ServiceJob, tasks: Sequence[ServiceTask]
+) -> list[WriteStat]:
     """The write stats of all tasks, of the attempts that succeeded."""
     if not tasks:
         return []
     largest_first = sorted(tasks, key=lambda task: task.size_bytes, reverse=True)
     texts = [task.to_json() for task in largest_first]
-    run = _TaskRunner(url, job.to_json(), job.storage_options)
+    run = _TaskRunner(access, job.to_json(), job.storage_options)
     try:
         encoded = spark.sparkContext.parallelize(texts, len(texts)).map(run).collect()
     except spark_failures.EXCEPTIONS as exc:
@@ -136,8 +138,8 @@ def _run(spark: SparkSession, url: str, job: ServiceJob, tasks: Sequence[Service
 class _TaskRunner:
     """The function that executors call with the text of each task; its result are write stats as JSON."""
 
-    def __init__(self, url: str, job: str, storage_options: dict[str, str]) -> None:
-        self._url = url
+    def __init__(self, access: ServerAccess, job: str, storage_options: dict[str, str]) -> None:
+        self._access = access
         self._job = job
         self._storage_options = storage_options
 
@@ -148,7 +150,7 @@ class _TaskRunner:
         assert context is not None, "a task of Spark calls it"
         try:
             with chronolake.connect(
-                self._url, retry_seconds=_RETRY_SECONDS, storage_options=self._storage_options
+                self._access, retry_seconds=_RETRY_SECONDS, storage_options=self._storage_options
             ) as client:
                 markers = job.marker_store(client.table_of(job.table))
                 attempt = context.taskAttemptId()

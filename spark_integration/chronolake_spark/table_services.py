@@ -126,7 +126,7 @@ class ServicedTable:
         self, verb: str, services: Sequence[TableService], details: Mapping[str, str] | None = None
     ) -> ServicesExecuted:
         with progress.described(self._spark, f"{verb} {self._table.name}"):
-            return _run_round(self._spark, self._client.url, self._table, services, force=True, details=details)
+            return _run_round(self._spark, self._table, services, force=True, details=details)
 
     def _serve_after_write(self, switch: ServicesSwitch | None) -> None:
         """Run the services that are due after a write, which is complete: a failure is a warning."""
@@ -136,7 +136,7 @@ class ServicedTable:
         name = self._table.name
         try:
             with progress.described(self._spark, f"table services {name}"):
-                _run_round(self._spark, self._client.url, self._table, services)
+                _run_round(self._spark, self._table, services)
         except Exception as failure:  # The write is complete: no error may say that it failed.
             _LOG.warning(
                 "%s: the write is complete, but a table service after it failed: %s. The next write tries it "
@@ -154,7 +154,6 @@ _SERVER_DELETES: Final = f"the server deletes its files, by the property {EXECUT
 
 def _run_round(
     spark: SparkSession,
-    url: str,
     table: chronolake.Table,
     services: Sequence[TableService],
     *,
@@ -169,14 +168,14 @@ def _run_round(
     rollbacks.finish(table)
     planned = table.services.plan(services, force=force, details=details)
     actions = [service.action for service in services]
-    instants, left = _execute(spark, url, table, executing.waiting(table, actions))
+    instants, left = _execute(spark, table, executing.waiting(table, actions))
     if instants:
         record_locating.follow(spark, table)
     return ServicesExecuted(definition.name, instants, planned.held, left)
 
 
 def _execute(
-    spark: SparkSession, url: str, table: chronolake.Table, plans: Sequence[Instant]
+    spark: SparkSession, table: chronolake.Table, plans: Sequence[Instant]
 ) -> tuple[list[Instant], list[LeftPlan]]:
     deletes = table.definition.properties.get(EXECUTOR_PROPERTY, Executor.CLIENT) == Executor.CLIENT
     left = [LeftPlan(plan, _SERVER_DELETES) for plan in plans if plan.action is Action.CLEAN and not deletes]
@@ -191,7 +190,7 @@ def _execute(
 
     with ThreadPoolExecutor(_PARALLEL, "chronolake-services") as threads:
         running = [
-            threads.submit(_in_thread(spark, functools.partial(_executed, spark, url, table, plan, check)))
+            threads.submit(_in_thread(spark, functools.partial(_executed, spark, table, plan, check)))
             for plan in own
         ]
         try:
@@ -212,14 +211,12 @@ def _execute(
     return instants, left
 
 
-def _executed(
-    spark: SparkSession, url: str, table: chronolake.Table, plan: Instant, check: executing.Check
-) -> Instant:
+def _executed(spark: SparkSession, table: chronolake.Table, plan: Instant, check: executing.Check) -> Instant:
     if plan.action is Action.CLEAN:
         with table.execute(plan.requested_time) as write:
             pass
         return write.refresh()
-    return service_jobs.execute(spark, url, table, plan.requested_time, check=check)
+    return service_jobs.execute(spark, table, plan.requested_time, check=check)
 
 
 def _in_thread(spark: SparkSession, function: Callable[[], Instant]) -> Callable[[], Instant]:

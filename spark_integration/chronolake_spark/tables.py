@@ -307,7 +307,6 @@ class SparkTable(ServicedTable):
             instant = resizes.run(
                 self._spark,
                 self._table,
-                self._client.url,
                 buckets,
                 options,
             )
@@ -453,16 +452,20 @@ class SparkTable(ServicedTable):
 
     def _write(self, rows: Rows, settings: WriteSettings) -> Instant:
         with progress.described(self._spark, f"{settings.operation} {self.name}"):
-            instant = writes.run(self._table, self._client.url, rows, settings)
+            instant = writes.run(self._table, rows, settings)
         record_locating.follow(self._spark, self._table)
         self._serve_after_write(instant_options.services_of(settings.options))
         return instant
 
 
 def table(
-    spark: SparkSession, name: str, url: str | None = None, *, client: chronolake.Client | None = None
+    spark: SparkSession,
+    name: str,
+    url: str | chronolake.ServerAccess | None = None,
+    *,
+    client: chronolake.Client | None = None,
 ) -> SparkTable:
-    """The table ``namespace.table`` of the metastore at ``url`` ($CHRONOLAKE_URL), or of ``client``.
+    """The table ``namespace.table`` of the metastore at ``url`` (see ``chronolake.connect``), or of ``client``.
 
     Registers the data source ``chronolake`` with the session. Raises ``TableNotFound``.
     """

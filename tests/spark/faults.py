@@ -88,7 +88,7 @@ def die_last(context: TaskContext, _options: WriteOptions) -> None:
 def roll_back(context: TaskContext, options: WriteOptions) -> None:
     """Another client rolls the write back while its first attempts run."""
     if (context.partitionId(), context.attemptNumber()) == (0, 0):
-        with chronolake.connect(options.url) as client:
+        with chronolake.connect(options.access) as client:
             client.table_of(options.table).write(options.requested_time).rollback("not wanted any more")
 
 
@@ -104,7 +104,7 @@ def come_late(context: TaskContext, options: WriteOptions) -> None:
         return
     signs = signals(options.table.base_path)
     (signs / "reached").touch()
-    with chronolake.connect(options.url) as client:
+    with chronolake.connect(options.access) as client:
         table = client.table_of(options.table)
         wait_until(lambda: not table.instant(options.requested_time).state.is_pending)
     (signs / "late").touch()

@@ -141,8 +141,7 @@ class ServedWorkload(Workload):
         return services.execute(self.table.metastore, plan.requested_time)
 
     def _by_spark(self, plan: Instant) -> Instant:
-        url = self.table._client.url
-        return service_jobs.execute(self._spark, url, self.table.metastore, plan.requested_time)
+        return service_jobs.execute(self._spark, self.table.metastore, plan.requested_time)
 
     def _write_while_executed(self) -> None:
         """A write between the files of a plan and its completion."""

@@ -176,6 +176,6 @@ def test_rows_that_were_prepared_for_another_schema_are_not_written(
     evolved.metastore._definition = stale
 
     with pytest.raises(errors.SchemaMismatch, match="to version 3"):
-        writes.run(evolved.metastore, evolved._client.url, rows, WriteSettings(operation=Operation.UPSERT))
+        writes.run(evolved.metastore, rows, WriteSettings(operation=Operation.UPSERT))
 
     assert len(rows_of(evolved.read())) == 8

@@ -1,4 +1,4 @@
-"""A job of Spark against a server with access control: its tasks have the token, and nothing shows it."""
+"""Jobs of Spark against a server with access control: their tasks have the token, and nothing shows it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 import chronolake
 from tests.fix_server import ServerProcess
+from tests.identity_provider import ADMIN, CLIENT_SECRET, IdentityProvider
 
 SECRET: Final = "an-admins-secret-of-more-than-32-characters"
 PROGRAM: Final = """
@@ -31,6 +32,48 @@ frame = spark.read.format("chronolake").option("table", "shop.orders").load()
 frame.explain(True)
 print(spark.sparkContext.getConf().getAll(), repr(client), frame.count())
 print("rows", sorted(map(tuple, frame.collect())))
+"""
+
+BY_OPTIONS: Final = """
+import sys
+from pathlib import Path
+import chronolake, chronolake_spark
+from chronolake import ClientCredentials, TableType
+from chronolake_spark import errors
+
+folder, url, token_file, secret_file, token_url = sys.argv[1:]
+logged = {"enabled": "true", "dir": Path(folder, "events").as_uri(), "compress": "false"}
+spark = chronolake_spark.session(
+    "token", master="local[1]", settings={f"spark.eventLog.{name}": text for name, text in logged.items()}
+)
+client = chronolake.connect(url, token_file=token_file)
+client.create_namespace("shop")
+rows = spark.createDataFrame([(1, "de"), (2, "fr")], "id long, country string")
+chronolake_spark.create_table(
+    client, "shop.orders", rows.schema, base_path=f"{folder}/orders", record_key_fields=["id"], buckets=2,
+    type=TableType.MERGE_ON_READ,
+)
+orders = chronolake_spark.table(spark, "shop.orders", client=client)
+orders.upsert(rows)
+orders.upsert(rows)
+print("compacted", len(orders.compact().instants))
+given = {"table": "shop.orders", "url": url, "token_file": token_file}
+rows.write.format("chronolake").options(**given).mode("append").save()
+frame = spark.read.format("chronolake").options(**given).load()
+frame.explain(True)
+print("rows", sorted(map(tuple, frame.collect())))
+options = ", ".join(f"{name} '{text}'" for name, text in given.items())
+spark.sql(f"CREATE TEMPORARY VIEW plain USING chronolake OPTIONS ({options})")
+print("plain", spark.sql("SELECT count(*) FROM plain").first()[0])
+etl = ClientCredentials(client_id="etl", client_secret_file=secret_file, token_url=token_url)
+chronolake_spark.views(spark, "shop", chronolake.ServerAccess(url, oauth=etl))
+spark.sql("INSERT INTO orders VALUES (3, 'it')")
+print("views", spark.sql("SELECT count(*) FROM orders").first()[0])
+for name, file in (("token", token_file), ("oauth_client_secret", secret_file)):
+    try:
+        spark.read.format("chronolake").options(table="shop.orders").option(name, Path(file).read_text()).load()
+    except errors.InvalidOption as refused:
+        print(refused)
 """
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -56,3 +99,39 @@ def test_tasks_have_the_token_of_the_variable_and_nothing_shows_it(
     assert SECRET not in ended.stdout + ended.stderr + server.log()
     with chronolake.connect(server.url, token=SECRET) as client:
         assert {event.actor for event in client.events()} == {"admin"}
+
+
+def test_tasks_read_the_files_that_options_name_and_nothing_shows_what_is_in_them(
+    new_server: Callable[..., ServerProcess], dsn: str, tmp_path: Path
+) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("not-the-token")
+    (tmp_path / "events").mkdir()
+    with IdentityProvider() as idp:
+        etl = idp.credentials(tmp_path)
+        server = new_server(dsn, *idp.flags(tmp_path))
+        idp.grant(server.url)
+        token_file = str(tmp_path / "admin-token")
+        arguments = (str(tmp_path), server.url, token_file, etl.client_secret_file, etl.token_url)
+
+        ended = subprocess.run(
+            [sys.executable, "-c", BY_OPTIONS, *arguments],
+            env=os.environ | {"CHRONOLAKE_TOKEN_FILE": str(wrong)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    assert "rows [(1, 'de'), (2, 'fr')]" in ended.stdout, ended.stderr[-4_000:]
+    assert [line for line in ended.stdout.splitlines() if line.startswith(("compacted", "plain", "views"))] == [
+        "compacted 1",
+        "plain 2",
+        "views 3",
+    ]
+    assert ended.stdout.count("secrets are in files") == 2
+    events = "".join(path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file())
+    assert "shop.orders" in events
+    shown = ended.stdout + ended.stderr + server.log() + events
+    assert not [secret for secret in (ADMIN, CLIENT_SECRET, *idp.given) if secret in shown]
+    with chronolake.connect(server.url, token=ADMIN) as client:
+        assert {event.actor for event in client.events()} == {"admin", "oidc:corp:etl"}

@@ -224,7 +224,7 @@ def test_of_two_writers_that_move_or_insert_a_key_one_conflicts(
     ):
         settings = WriteSettings(operation=Operation.UPSERT)
         with pytest.raises(WriteConflict):
-            writes.run(table.metastore, table._client.url, while_another(of_other, own), settings)
+            writes.run(table.metastore, while_another(of_other, own), settings)
     assert rows_of(table) == [(1, "b", 1, 2), (2, "a", 0, 1), (3, "b", 1, 1)]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 
+from chronolake import ServerAccess, _access
 from chronolake.writing import choices
 from chronolake.writing.choices import Duplicates, OnConflict, Replaces, Replayed, ServicesSwitch
 from chronolake_model import decoding
@@ -23,7 +24,7 @@ SECRETS_OPTION: Final = "storage_secrets"
 """How the storage is reached. Spark shows the options of a write in its plans and logs, but not those of such a
 name (``spark.redaction.regex``)."""
 
-_TABLE: Final = ("table", "path", "url", SECRETS_OPTION)
+_TABLE: Final = ("table", "path", *_access.NAMES, SECRETS_OPTION)
 _READ: Final = ("as_of", "from", "to", "filter", "view", "meta_columns")
 _READ_STREAM: Final = ("after", "max_commits", "max_files", "max_bytes", "lease_seconds", "idle_ms", "reader")
 _WRITE: Final = (
@@ -56,7 +57,15 @@ class Use(enum.Enum):
 _REPLACED_PARTITIONS: Final = (
     'to replace partitions use .mode("overwrite") with the option partitions set to dynamic'
 )
+_NO_TOKEN: Final = (
+    "Spark shows options in its plans, so secrets are in files that each machine has: use token_file or "
+    "oauth_client_secret_file, or set CHRONOLAKE_TOKEN_FILE for driver and executors"
+)
 _OF_OTHER_FORMATS: Final = {
+    "token": _NO_TOKEN,
+    "oauth_client_secret": _NO_TOKEN,
+    "tokenfile": "use token_file",
+    "cafile": "use ca_file",
     "versionasof": "use as_of, with a completion time",
     "timestampasof": "use as_of",
     "as.of.instant": "use as_of, with a completion time",
@@ -72,7 +81,7 @@ _OF_OTHER_FORMATS: Final = {
     "hoodie.datasource.query.type": "use view",
     "hoodie.datasource.write.operation": "use operation",
 }
-"""The options of Delta Lake and Hudi that users try, with the option of this format."""
+"""Names that users try, as those of Delta Lake and Hudi, with the option of this format."""
 
 _OF_CREATE_TABLE: Final = "provider"
 """An option that Spark adds in CREATE TABLE, and only there."""
@@ -112,7 +121,7 @@ class FormatOptions:
     """The options, checked. Those that are not given are None, or have their default value."""
 
     table: str
-    url: str | None = None
+    access: ServerAccess = field(default_factory=ServerAccess)
     storage_options: Mapping[str, str] = field(default_factory=dict)
     as_of: AsOf | None = None
     from_: AsOf | None = None
@@ -154,7 +163,7 @@ def parse(options: Mapping[str, str], use: Use = Use.ANY) -> FormatOptions:
     secrets = given.get(SECRETS_OPTION)
     return FormatOptions(
         table=_table(given),
-        url=given.get("url"),
+        access=_access_of(given),
         storage_options={} if secrets is None else _secrets(secrets),
         as_of=_moment(given, "as_of"),
         from_=_moment(given, "from"),
@@ -267,6 +276,13 @@ def _table(given: Mapping[str, str]) -> str:
             "knows its folder"
         )
     return name
+
+
+def _access_of(given: Mapping[str, str]) -> ServerAccess:
+    try:
+        return _access.access_of(given)
+    except ValueError as exc:
+        raise errors.InvalidOption(str(exc)) from None
 
 
 def _secrets(text: str) -> dict[str, str]:

@@ -197,7 +197,7 @@ def _refuse_changes(options: FormatOptions) -> None:
 
 
 def _connected(options: FormatOptions) -> chronolake.Client:
-    return chronolake.connect(options.url, storage_options=options.storage_options)
+    return chronolake.connect(options.access, storage_options=options.storage_options)
 
 
 def _slices_of(options: FormatOptions, snapshot: Snapshot) -> list[FileSlice]:

@@ -96,9 +96,9 @@ def run(
     wants_json = context.wants_json() and not once
     with (
         context.client(retry_seconds=_RETRY_SECONDS, storage_options=options.storage(storage)) as client,
-        _Stopping(console, client.url) as stopping,
+        _Stopping(console, client.access) as stopping,
         TerminalReporter(console, wants_json=wants_json) as reporter,
-        _executing(engine, client.url) as execute,
+        _executing(engine) as execute,
     ):
         served = " ".join(table or ["all tables"])
         ending = "until nothing is left to do" if once else "until Ctrl-C"
@@ -112,7 +112,7 @@ def run(
         raise typer.Exit(output.FAILED)
 
 
-def _executing(engine: Engine, url: str) -> contextlib.AbstractContextManager[Execute]:
+def _executing(engine: Engine) -> contextlib.AbstractContextManager[Execute]:
     match engine:
         case Engine.ARROW:
             from chronolake_spark.services import executing  # noqa: PLC0415  # PyArrow
@@ -121,7 +121,7 @@ def _executing(engine: Engine, url: str) -> contextlib.AbstractContextManager[Ex
         case Engine.SPARK:
             # By its name: this package knows no Spark.
             jobs = importlib.import_module("chronolake_spark.service_jobs")
-            of_spark: contextlib.AbstractContextManager[Execute] = jobs.engine(url)
+            of_spark: contextlib.AbstractContextManager[Execute] = jobs.engine()
             return of_spark
 
 
@@ -214,11 +214,11 @@ class _Stopping:
     So does a server that does not answer: plans cannot return to it, and requests are retried for a minute.
     """
 
-    def __init__(self, console: Console, url: str) -> None:
+    def __init__(self, console: Console, access: chronolake.ServerAccess) -> None:
         self.asked = threading.Event()
         self.number: int | None = None
         self._console = console
-        self._url = url
+        self._access = access
         self._stack = contextlib.ExitStack()
         self._ended = threading.Event()
         self._told = threading.Event()
@@ -248,7 +248,7 @@ class _Stopping:
             "Stopping: plans in execution return to the server; once more ends at once", markup=False
         )
         self._told.set()
-        with chronolake.connect(self._url, timeout_seconds=_ANSWER_SECONDS, retry_seconds=0) as client:
+        with chronolake.connect(self._access, timeout_seconds=_ANSWER_SECONDS, retry_seconds=0) as client:
             while not self._ended.wait(_WATCH_SECONDS):
                 try:
                     client.time()

@@ -55,7 +55,7 @@ def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
 
 
 def _connected(options: FormatOptions) -> chronolake.Client:
-    return chronolake.connect(options.url, storage_options=options.storage_options or None)
+    return chronolake.connect(options.access, storage_options=options.storage_options or None)
 
 
 def _upsert(table: SparkTable, frame: DataFrame, options: FormatOptions) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import SparkSession
 
 import chronolake
+from chronolake import ServerAccess
 from chronolake.errors import ConnectionFailed, TableNotFound
 from chronolake_spark import errors, tables
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_to_json
@@ -31,19 +32,20 @@ class _Namespace:
     """The views of a namespace in a session. ``cursor`` is of the last event of the log that they show."""
 
     name: str
-    url: str
+    access: ServerAccess
     storage_options: Mapping[str, str]
     cursor: str
     tables: set[str] = field(default_factory=set)
 
     @property
-    def secrets(self) -> dict[str, str]:
-        """The storage options as an option of the format."""
-        return {SECRETS_OPTION: secrets_to_json(self.storage_options)} if self.storage_options else {}
+    def options(self) -> dict[str, str]:
+        """The options of the format that lead to its tables."""
+        secrets = {SECRETS_OPTION: secrets_to_json(self.storage_options)} if self.storage_options else {}
+        return self.access.settings() | secrets
 
     def connect(self, retry_seconds: float = _RETRY_SECONDS) -> chronolake.Client:
         options = self.storage_options or None
-        return chronolake.connect(self.url, retry_seconds=retry_seconds, storage_options=options)
+        return chronolake.connect(self.access, retry_seconds=retry_seconds, storage_options=options)
 
 
 _NAMESPACES: dict[tuple[str, str], _Namespace] = {}
@@ -53,7 +55,7 @@ _NAMESPACES: dict[tuple[str, str], _Namespace] = {}
 def views(
     spark: SparkSession,
     namespace: str,
-    url: str | None = None,
+    url: str | ServerAccess | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[str]:
@@ -71,7 +73,7 @@ def views(
         )
     with _LOCK, chronolake.connect(url, storage_options=storage_options) as client:
         client.namespace(namespace)
-        made = _Namespace(namespace, client.url, dict(storage_options or {}), client.end_of_log())
+        made = _Namespace(namespace, client.access, dict(storage_options or {}), client.end_of_log())
         for table in client.tables(namespace):
             _make(spark, made, client, table.name)
         _NAMESPACES[spark_internals.session_id(spark), namespace] = made
@@ -99,7 +101,7 @@ def options_of(spark: SparkSession, view: str) -> dict[str, str] | None:
     """The options with which the table of a view of ``views`` is read and written; None for no such view."""
     for namespace, name in _tables_of(spark):
         if _short(name).lower() == view.lower():
-            return {"table": name, "url": namespace.url, **namespace.secrets}
+            return {"table": name, **namespace.options}
     return None
 
 

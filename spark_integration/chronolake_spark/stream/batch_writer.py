@@ -46,7 +46,7 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
     extra_metadata: Mapping[str, str] | None = None,
     services: ServicesSwitch | None = None,
     replayed: Replayed = "fail",
-    url: str | None = None,
+    url: str | chronolake.ServerAccess | None = None,
     client: chronolake.Client | None = None,
 ) -> BatchWriter:
     """A function for ``foreachBatch`` that writes each batch of a query as one instant, exactly once. ::
@@ -73,7 +73,7 @@ def writer(  # noqa: PLR0913  # one keyword per choice of the user
     inserts, unless the table has a record index, or is copy-on-write with a bucket index. After a crash such a
     batch completes with the first batch of the restarted query.
 
-    The table is that of the metastore at ``url`` ($CHRONOLAKE_URL), or of ``client``.
+    The table is that of the metastore at ``url`` (see ``chronolake.connect``), or of ``client``.
     """
     choices.word("operation", operation, get_args(BatchOperation))
     choices.word("replayed", replayed, get_args(Replayed))

@@ -110,7 +110,7 @@ class FollowedChanges:
         self._clock = clock
         self._sleep = sleep
         self._client = chronolake.connect(
-            options.table.url, storage_options=options.table.storage_options or None
+            options.table.access, storage_options=options.table.storage_options or None
         )
         self._table = self._client.table(options.table.table)
         self._reading: chronolake.Reading | None = None

@@ -51,7 +51,7 @@ def writer_of(options: FormatOptions) -> BatchWriter:
     how: dict[str, Any] = {}
     if options.operation is WriteOperation.INSERT:
         how["duplicates"] = options.duplicates or "fail"
-    client = chronolake.connect(options.url, storage_options=options.storage_options or None)
+    client = chronolake.connect(options.access, storage_options=options.storage_options or None)
     try:
         made = batch_writer.writer(
             options.table,

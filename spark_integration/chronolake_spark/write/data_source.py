@@ -228,7 +228,7 @@ class ChronolakeWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark 
         """The table with the driver's definition, which needs no request."""
         options = self._storage_options
         with chronolake.connect(
-            self._options.url, retry_seconds=retry_seconds, storage_options=options
+            self._options.access, retry_seconds=retry_seconds, storage_options=options
         ) as client:
             yield client.table_of(self._options.table)
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from chronolake import ServerAccess
 from chronolake.slices.merge import Existing
 from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
 from chronolake.writing.choices import Replaces
@@ -58,7 +59,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     records.
     """
 
-    url: str
+    access: ServerAccess
     table: Table
     requested_time: str
     writer: str

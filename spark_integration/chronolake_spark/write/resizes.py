@@ -33,7 +33,6 @@ from chronolake_spark.write.writes import WriteSettings
 def run(
     spark: SparkSession,
     table: chronolake.Table,
-    url: str,
     buckets: int,
     options: InstantOptions,
 ) -> Instant:
@@ -56,7 +55,7 @@ def run(
             replaces=Replaces.TABLE,
             options=options,
         )
-        return _run_once(spark, table, url, buckets, settings, counted)
+        return _run_once(spark, table, buckets, settings, counted)
 
     return conflict_retries.run(attempt, instant_options.on_conflict_of(options))
 
@@ -64,7 +63,6 @@ def run(
 def _run_once(
     spark: SparkSession,
     table: chronolake.Table,
-    url: str,
     buckets: int,
     settings: WriteSettings,
     counted: Mapping[str, str],
@@ -83,7 +81,7 @@ def _run_once(
         snapshot = table.snapshot(begun.requested_time)
         written = evolution.versions(table, table.reload().definition, snapshot.slices)
         resized = written.table.with_buckets(buckets)
-        options = writes.options_of(table, url, resized, begun.instant, settings, counted, snapshot)
+        options = writes.options_of(table, resized, begun.instant, settings, counted, snapshot)
         with writes.completing(begun):
             rows = _stored_rows(slice_frames.records(spark, written, snapshot.slices, _names(written)), resized)
             writes.save(

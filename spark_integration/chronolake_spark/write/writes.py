@@ -165,7 +165,7 @@ class WriteSettings:
         return self.options.get("markers")
 
 
-def run(table: chronolake.Table, url: str, rows: Rows, settings: WriteSettings) -> Instant:
+def run(table: chronolake.Table, rows: Rows, settings: WriteSettings) -> Instant:
     """Write ``rows`` (tagged) as one instant and give it, completed. After a failure it is rolled back.
 
     The instant of a batch may complete later.
@@ -176,7 +176,7 @@ def run(table: chronolake.Table, url: str, rows: Rows, settings: WriteSettings) 
     table.claim_storage()
 
     def attempt(retries: int) -> Instant:
-        once = functools.partial(_run_once, table, definition, url, rows, settings, retries)
+        once = functools.partial(_run_once, table, definition, rows, settings, retries)
         with rollbacks.finished_beside(table):
             return arrow_batches.run(definition.table_id, once)
 
@@ -186,7 +186,6 @@ def run(table: chronolake.Table, url: str, rows: Rows, settings: WriteSettings) 
 def _run_once(
     table: chronolake.Table,
     definition: Table,
-    url: str,
     rows: Rows,
     settings: WriteSettings,
     retries: int,
@@ -199,7 +198,7 @@ def _run_once(
         source_states.refuse_older(table, settings.computed_from, write.requested_time)
         if not has_direct_markers(definition, settings.markers):
             progress.begins_files(lambda: table.markers(write.requested_time))
-        options = options_of(table, url, definition, write.instant, settings, counted)
+        options = options_of(table, definition, write.instant, settings, counted)
         with completing(write):
             # As of the begin: what completes later the server takes for a conflict; no update is lost.
             as_of = write.requested_time
@@ -287,7 +286,6 @@ def _is_looked_up(settings: WriteSettings) -> bool:
 
 def options_of(
     table: chronolake.Table,
-    url: str,
     definition: Table,
     instant: Instant,
     settings: WriteSettings,
@@ -300,7 +298,7 @@ def options_of(
     """
     has_buckets = definition.index.type is IndexType.BUCKET
     return WriteOptions(
-        url=url,
+        access=table.access,
         table=definition,
         requested_time=instant.requested_time,
         writer=instant.writer,
