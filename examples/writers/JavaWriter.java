@@ -3,6 +3,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
+import java.io.InputStream;
 import java.math.BigDecimal;
 import java.math.BigInteger;
 import java.math.RoundingMode;
@@ -19,6 +20,9 @@ import java.nio.file.OpenOption;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.attribute.FileAttribute;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.time.Instant;
 import java.time.temporal.ChronoUnit;
@@ -32,6 +36,8 @@ import java.util.TreeMap;
 import java.util.UUID;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 import org.apache.parquet.column.page.PageReadStore;
 import org.apache.parquet.example.data.Group;
 import org.apache.parquet.example.data.simple.SimpleGroup;
@@ -312,12 +318,45 @@ public class JavaWriter {
     /** Sends requests, and repeats them without an answer. Every attempt of a command has the same idempotency key. */
     static class Server {
         private final String url;
-        private final HttpClient http = HttpClient.newHttpClient();
-
+        private final HttpClient http;
         private String tableId;
 
-        Server(String url) {
+        Server(String url) throws Exception {
             this.url = url;
+            this.http = HttpClient.newBuilder().sslContext(trusted(System.getenv("CHRONOLAKE_CA_FILE"))).build();
+        }
+
+        /** The CAs of a file of PEM, or without a file those of Java. */
+        private static SSLContext trusted(String file) throws Exception {
+            if (file == null || file.isEmpty()) {
+                return SSLContext.getDefault();
+            }
+            KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+            store.load(null, null);
+            InputStream pem = Files.newInputStream(Paths.get(file, new String[0]), new OpenOption[0]);
+            try {
+                Object[] all = CertificateFactory.getInstance("X.509").generateCertificates(pem).toArray();
+                for (int i = 0; i < all.length; i++) {
+                    store.setCertificateEntry("ca-" + i, (Certificate) all[i]);
+                }
+            } finally {
+                pem.close();
+            }
+            TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+            trust.init(store);
+            SSLContext context = SSLContext.getInstance("TLS");
+            context.init(null, trust.getTrustManagers(), null);
+            return context;
+        }
+
+        /** The token, read for each request because it may be replaced; null where the server asks for none. */
+        private static String token() throws IOException {
+            String token = System.getenv("CHRONOLAKE_TOKEN");
+            String file = System.getenv("CHRONOLAKE_TOKEN_FILE");
+            if (token != null && !token.isEmpty()) {
+                return token;
+            }
+            return file == null || file.isEmpty() ? null : Files.readString(Paths.get(file, new String[0])).strip();
         }
 
         /** A table. No later request reaches another table that has its name by then. */
@@ -355,7 +394,12 @@ public class JavaWriter {
         private JsonNode send(String method, String path, HttpRequest.BodyPublisher body) throws Exception {
             HttpRequest.Builder builder = HttpRequest.newBuilder(URI.create(this.url + path)).method(method, body);
             builder.header("Content-Type", "application/json").header("Idempotency-Key", UUID.randomUUID().toString());
-            builder.header("Chronolake-Actor", ACTOR);
+            String token = token();
+            if (token == null) {
+                builder.header("Chronolake-Actor", ACTOR);
+            } else {
+                builder.header("Authorization", "Bearer " + token);
+            }
             if (this.tableId != null) {
                 builder.header("Chronolake-Table-Id", this.tableId);
             }

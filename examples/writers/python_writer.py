@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import ssl
 import sys
 import threading
 import time
@@ -74,6 +75,7 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self._url = url.rstrip("/")
+        self._trusted = ssl.create_default_context(cafile=os.environ.get("CHRONOLAKE_CA_FILE"))
         self._table_id: str | None = None
 
     def open_table(self, name: str) -> Json:
@@ -99,18 +101,16 @@ class Server:
             cursor = page["next_cursor"]
 
     def _send(self, method: str, path: str, body: bytes | None) -> Json:
-        headers = {
-            "Content-Type": "application/json",
-            "Idempotency-Key": str(uuid.uuid4()),
-            "Chronolake-Actor": ACTOR,
-        }
+        headers = {"Content-Type": "application/json", "Idempotency-Key": str(uuid.uuid4())}
         if self._table_id is not None:
             headers["Chronolake-Table-Id"] = self._table_id
         deadline, pause = time.monotonic() + RETRY_SECONDS, 0.1
         while True:
             request = urllib.request.Request(self._url + path, body, headers, method=method)
+            # A redirection to another server does not get the token.
+            request.add_unredirected_header(*_sender())
             try:
-                with urllib.request.urlopen(request, timeout=30) as response:
+                with urllib.request.urlopen(request, timeout=30, context=self._trusted) as response:
                     answer: Json = json.loads(response.read() or b"{}")
                     return answer
             except urllib.error.HTTPError as exc:
@@ -122,6 +122,14 @@ class Server:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, 5.0)
+
+
+def _sender() -> tuple[str, str]:
+    """The header that names the sender. A token is read for each request, because it may be replaced."""
+    token, file = os.environ.get("CHRONOLAKE_TOKEN"), os.environ.get("CHRONOLAKE_TOKEN_FILE")
+    if not token and file:
+        token = Path(file).read_text(encoding="ascii").strip()
+    return ("Authorization", f"Bearer {token}") if token else ("Chronolake-Actor", ACTOR)
 
 
 def _problem(body: bytes) -> Json:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ssl
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+import trustme
 
 import chronolake
 from chronolake import BucketIndex, Field
+from tests.fix_server import ServerProcess
 
 TYPES = {
     "id": "bigint",
@@ -33,6 +36,27 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
     with chronolake.connect(shared_server_url, retry_seconds=10) as client:
         client.create_namespace("writers", if_not_exists=True)
         yield client
+
+
+@pytest.fixture
+def guarded(dsn: str, tmp_path: Path) -> Iterator[chronolake.Client]:
+    """A client of a server with access control and TLS."""
+    ca = trustme.CA()
+    issued = ca.issue_cert("127.0.0.1")
+    ca_file, certificate, key, token = (tmp_path / name for name in ("ca", "certificate", "key", "token"))
+    ca.cert_pem.write_to_path(ca_file)
+    issued.cert_chain_pems[0].write_to_path(certificate)
+    issued.private_key_pem.write_to_path(key)
+    token.write_text("an-admins-secret-of-more-than-32-characters")
+    flags = ("--access", "on", "--admin-token-file", token, "--tls-certificate", certificate, "--tls-key", key)
+    trusted = ssl.create_default_context(cafile=ca_file)
+    server = ServerProcess(dsn, tmp_path / "server.log", *map(str, flags), tls=trusted)
+    try:
+        with chronolake.connect(server.start().url, token_file=token, ca_file=ca_file) as client:
+            client.create_namespace("writers")
+            yield client
+    finally:
+        server.stop()
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from chronolake import Field
 from docs import vectors
 from tests.client.gateway import Fault, Gateway
 from tests.writers import programs
+from tests.writers.conftest import TYPES, new_table
 from tests.writers.programs import Row
 
 EACH_LANGUAGE = pytest.mark.parametrize("language", list(programs.PROGRAMS))
@@ -202,6 +203,22 @@ def test_a_writer_is_not_anonymous_in_the_log(
         events = list(client.events(table=prices.name))
 
     assert {event.actor for event in events if event.instant} == {f"{language}-writer"}
+
+
+@EACH_LANGUAGE
+def test_a_writer_sends_the_token_of_a_file_by_the_tls_of_a_ca(
+    guarded: chronolake.Client, tmp_path: Path, language: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert guarded.access.token_file is not None
+    assert guarded.access.ca_file is not None
+    monkeypatch.setenv("CHRONOLAKE_TOKEN_FILE", guarded.access.token_file)
+    monkeypatch.setenv("CHRONOLAKE_CA_FILE", guarded.access.ca_file)
+    table = new_table(guarded, tmp_path, TYPES)
+
+    programs.write(language, table, guarded.url, "insert", [price(1, 1)], tmp_path)
+
+    assert len(programs.records(table)) == 1
+    assert {event.actor for event in guarded.events(table=table.name)} == {"admin"}
 
 
 @EACH_LANGUAGE

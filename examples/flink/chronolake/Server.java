@@ -1,13 +1,22 @@
 package chronolake;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.InterruptedIOException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.Certificate;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.UUID;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.node.ObjectNode;
@@ -19,13 +28,50 @@ final class Server {
     private static final Duration ANSWER_WITHIN = Duration.ofSeconds(30);
     private static final Duration PAUSE_MAX = Duration.ofSeconds(5);
 
-    private final HttpClient http =
-            HttpClient.newBuilder().connectTimeout(Duration.ofSeconds(10)).version(HttpClient.Version.HTTP_1_1).build();
+    private final HttpClient http;
     private final String url;
     private String tableId;
 
     Server(String url) {
         this.url = url;
+        this.http = HttpClient.newBuilder()
+                .sslContext(trusted(System.getenv("CHRONOLAKE_CA_FILE")))
+                .connectTimeout(Duration.ofSeconds(10))
+                .version(HttpClient.Version.HTTP_1_1)
+                .build();
+    }
+
+    /** The CAs of a file of PEM, or without a file those of Java. */
+    private static SSLContext trusted(String file) {
+        try {
+            if (file == null || file.isEmpty()) {
+                return SSLContext.getDefault();
+            }
+            KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+            store.load(null, null);
+            try (InputStream pem = Files.newInputStream(Path.of(file))) {
+                for (Certificate ca : CertificateFactory.getInstance("X.509").generateCertificates(pem)) {
+                    store.setCertificateEntry("ca-" + store.size(), ca);
+                }
+            }
+            TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+            trust.init(store);
+            SSLContext context = SSLContext.getInstance("TLS");
+            context.init(null, trust.getTrustManagers(), null);
+            return context;
+        } catch (IOException | GeneralSecurityException unusable) {
+            throw new IllegalStateException("the CA file " + file + " cannot be used", unusable);
+        }
+    }
+
+    /** The token, read for each request because it may be replaced; null where the server asks for none. */
+    private static String token() throws IOException {
+        String token = System.getenv("CHRONOLAKE_TOKEN");
+        String file = System.getenv("CHRONOLAKE_TOKEN_FILE");
+        if (token != null && !token.isEmpty()) {
+            return token;
+        }
+        return file == null || file.isEmpty() ? null : Files.readString(Path.of(file)).strip();
     }
 
     /** The definition of a table. No later request reaches another table that has its name by then. */
@@ -48,12 +94,17 @@ final class Server {
         return this.send(this.request(path)
                 .header("Content-Type", "application/json")
                 .header("Idempotency-Key", idempotencyKey.toString())
-                .header("Chronolake-Actor", "flink-sink")
                 .POST(HttpRequest.BodyPublishers.ofString(body.toString())));
     }
 
-    private HttpRequest.Builder request(String path) {
+    private HttpRequest.Builder request(String path) throws IOException {
         HttpRequest.Builder builder = HttpRequest.newBuilder(URI.create(this.url + path)).timeout(ANSWER_WITHIN);
+        String token = token();
+        if (token == null) {
+            builder.header("Chronolake-Actor", "flink-sink");
+        } else {
+            builder.header("Authorization", "Bearer " + token);
+        }
         return this.tableId == null ? builder : builder.header("Chronolake-Table-Id", this.tableId);
     }
 
