@@ -5,7 +5,7 @@
     ├── ServerError                 the server failed, or the answer is not from this API
     ├── StorageFailed               the table's storage, not the server, refused or failed
     ├── BuffersFull                 a streaming task cannot write yet: give it the rows again later
-    ├── ServerUnavailable           502, 503, 504: temporary; the client has retried already
+    ├── ServerUnavailable           429, 502, 503, 504: temporary; the client has retried already
     └── RequestRefused              the server refused the request: nothing was changed
         ├── InvalidRequest          the request is invalid: correct it
         ├── AccessRefused           the server does not know the caller, or the caller lacks a right
@@ -426,10 +426,11 @@ class ActionNotSupported(InvalidRequest):
 
 
 class TooManyStreams(ServerUnavailable):
-    """The client has too many open streams.
+    """The caller has too many open streams. Close one, or wait for the seconds in `Retry-After`."""
 
-    Close a stream, or wait; `Retry-After` is the number of seconds.
-    """
+
+class RateLimited(ServerUnavailable):
+    """The caller sends too many requests. Send it again after the seconds in `Retry-After`."""
 
 
 class InternalError(ServerError):
@@ -473,6 +474,7 @@ _CLASS_OF_STATUS: dict[int, type[ChronolakeError]] = {
     404: NotFound,
     409: Conflict,
     410: Conflict,
+    429: ServerUnavailable,
     502: ServerUnavailable,
     503: ServerUnavailable,
     504: ServerUnavailable,

@@ -366,8 +366,14 @@ class ProblemCode(enum.StrEnum):
     TOO_MANY_STREAMS = (
         "too-many-streams",
         429,
-        "The client has too many open streams",
-        "Close a stream, or wait; `Retry-After` is the number of seconds.",
+        "The caller has too many open streams",
+        "Close one, or wait for the seconds in `Retry-After`.",
+    )
+    RATE_LIMITED = (
+        "rate-limited",
+        429,
+        "The caller sends too many requests",
+        "Send it again after the seconds in `Retry-After`.",
     )
     INTERNAL_ERROR = (
         "internal-error",

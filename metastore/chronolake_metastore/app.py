@@ -198,7 +198,9 @@ def create_app(settings: Settings) -> Application:
         logging_config=None,
     )
     app.end_streams = followers.close
-    app.identify_callers = lambda inner: identification.with_callers(inner, identifier, metrics)
+    app.identify_callers = lambda inner: identification.with_callers(
+        inner, identifier, metrics, settings.requests_per_second
+    )
     app.fast_path = FastPath(app, service)
     return app
 

@@ -452,10 +452,11 @@ class ActionNotSupported(Unprocessable):
 
 
 class TooManyStreams(Unavailable):
-    """The client has too many open streams.
+    """The caller has too many open streams. Close one, or wait for the seconds in `Retry-After`."""
 
-    Close a stream, or wait; `Retry-After` is the number of seconds.
-    """
+
+class RateLimited(Unavailable):
+    """The caller sends too many requests. Send it again after the seconds in `Retry-After`."""
 
 
 class Overloaded(Unavailable):

@@ -25,10 +25,11 @@ BYTES_PER_SECOND_MIN: Final = 64 * 1024
 
 
 class Client(msgspec.Struct, frozen=True):
-    """The other end of a follower's connection."""
+    """The other end of a connection, with the caller as bounds count it."""
 
     address: str
     port: int
+    caller: str
 
 
 class Follower:
@@ -62,7 +63,7 @@ class Followers:
         self.all: set[Follower] = set()
         self._settings = settings
         self._metrics = metrics
-        self._of_address: Counter[str] = Counter()
+        self._of_caller: Counter[str] = Counter()
         self._arrived = asyncio.Event()
         self._new = asyncio.Event()
         self._waiting: dict[UUID | None, set[_Waiter]] = {}
@@ -77,10 +78,10 @@ class Followers:
     def admit(self, client: Client) -> Follower:
         """A new follower, which leaves by ``leave``. Raises ``TooManyStreams`` or ``Overloaded``."""
         per_client = self._settings.followers_per_client_max
-        if self._of_address[client.address] >= per_client:
+        if self._of_caller[client.caller] >= per_client:
             raise errors.TooManyStreams(
-                f"{client.address} already has {per_client} streams open at this server, the most that one "
-                "address may have; close some, or share one stream between several followers",
+                f"{client.caller} already has {per_client} streams open at this server, the most that one "
+                "caller may have; close some, or share one stream between several followers",
                 streams_max=per_client,
             )
         if len(self.all) >= self._settings.followers_max:
@@ -91,7 +92,7 @@ class Followers:
             )
         follower = Follower(client)
         self.all.add(follower)
-        self._of_address[client.address] += 1
+        self._of_caller[client.caller] += 1
         self._metrics.followers.set(len(self.all))
         self._arrived.set()
         self._new.set()
@@ -102,9 +103,9 @@ class Followers:
         if follower not in self.all:
             return
         self.all.remove(follower)
-        self._of_address[follower.client.address] -= 1
-        if not self._of_address[follower.client.address]:
-            del self._of_address[follower.client.address]
+        self._of_caller[follower.client.caller] -= 1
+        if not self._of_caller[follower.client.caller]:
+            del self._of_caller[follower.client.caller]
         self._metrics.followers.set(len(self.all))
         if not self.all:
             self._arrived.clear()

@@ -28,6 +28,13 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.rate_limited = Counter(
+            "chronolake_rate_limited",
+            "Requests that were answered 429 before their body was read: of a subject beyond its rate, or of "
+            "an address with many unknown tokens.",
+            ["of"],
+            registry=self.registry,
+        )
         self.denied = Counter(
             "chronolake_denied",
             "Requests of known callers that lacked a right, and whether the log has them: recorded, bounded "

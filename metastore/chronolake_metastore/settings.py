@@ -155,6 +155,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             metavar="FILE",
         ),
     ] = None
+    requests_per_second: Annotated[
+        float,
+        Option(
+            help="With access on, requests of one subject a second, on average over 10 seconds; further ones "
+            "are answered 429 before their body is read. The static admin has no limit. 0: nobody has one.",
+            min=0.0,
+        ),
+    ] = 0.0
     allow_anonymous: Annotated[
         bool,
         Option(
@@ -368,7 +376,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         Option(
             help="Bytes of all large requests in progress (over 1 MiB each), and as many of small ones; "
-            "further ones are answered 503. One address may have half of either, so this must be "
+            "further ones are answered 503. One caller may have half of either, so this must be "
             "twice the largest body at least.",
             min=_KIB,
         ),
@@ -379,8 +387,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     followers_per_client_max: Annotated[
         int,
         Option(
-            help="Open streams of events of one address; further ones are answered 429. Behind a proxy "
-            "all clients have one address.",
+            help="Open streams of events of one caller (a subject; with access off an address, which all "
+            "clients behind a proxy share); further ones are answered 429.",
             min=1,
         ),
     ] = 1_000
@@ -395,9 +403,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     arrow_streams_per_client_max: Annotated[
         int,
         Option(
-            help="Answers as Arrow that one address reads at a time, of the 8 of a server. Further ones "
-            "wait up to 10 seconds, and are then answered 429. Behind a proxy all clients have one "
-            "address.",
+            help="Answers as Arrow that one caller (a subject; with access off an address) reads at a time, "
+            "of the 8 of a server. Further ones wait up to 10 seconds, and are then answered 429.",
             min=1,
         ),
     ] = 4

@@ -55,7 +55,7 @@ def test_a_code_gets_the_class_that_is_named_after_it(
         (404, errors.NotFound),
         (409, errors.Conflict),
         (410, errors.Conflict),
-        (429, errors.RequestRefused),
+        (429, errors.ServerUnavailable),
         (500, errors.ServerError),
         (503, errors.ServerUnavailable),
         (599, errors.ServerError),

@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import stalled_clients
+from chronolake_metastore.api.identification import bounded_caller
 from chronolake_metastore.followers import BYTES_PER_SECOND_MIN, Client
 from chronolake_model.files import ARROW
 
@@ -37,7 +38,7 @@ def wants_arrow(request: Request[Any, Any, Any], cursor: str | None) -> bool:
 def client_of(request: Request[Any, Any, Any]) -> Client:
     """The other end of the connection of ``request``."""
     host, port = request.scope["client"] or ("unknown", 0)
-    return Client(host, int(port))
+    return Client(host, int(port), bounded_caller(request.scope))
 
 
 class Arrow(Stream):
@@ -77,7 +78,7 @@ class Arrow(Stream):
             async with asyncio.timeout(stall_seconds + size / BYTES_PER_SECOND_MIN):
                 await send(message)
 
-        async with self._stream.opened(client.address) as messages:
+        async with self._stream.opened(client.caller) as messages:
             try:
                 await answer.start_response(send_in_time)
                 async for message in messages:

@@ -15,6 +15,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import early_answers
+from chronolake_metastore.api.identification import bounded_caller
 from chronolake_model.problems import ProblemCode
 
 ADVICE: Final = (
@@ -161,7 +162,7 @@ def with_bounded_bodies(app: ASGIApp, bytes_max: int) -> ASGIApp:
 
     A body counts from its first byte until its request is answered: while it is read and decoded, and while its
     command waits in the queue. If the client says how long a body is, one that does not fit is refused unread.
-    One address holds half of either at most. A request beyond that is answered 503 (``overloaded``).
+    One caller holds half of either at most. A request beyond that is answered 503 (``overloaded``).
     """
     small, large = Budget("small", bytes_max), Budget("large", bytes_max)
 
@@ -171,7 +172,7 @@ def with_bounded_bodies(app: ASGIApp, bytes_max: int) -> ASGIApp:
             return
         length = _length_of(scope)
         budget = small if length is not None and length <= SMALL_BYTES_MAX else large
-        body = _Body(budget, _address_of(scope), length, receive)
+        body = _Body(budget, bounded_caller(scope), length, receive)
         try:
             await app(scope, body.receive, send)
         finally:
@@ -181,7 +182,7 @@ def with_bounded_bodies(app: ASGIApp, bytes_max: int) -> ASGIApp:
 
 
 class Budget:
-    """Bytes that bodies of one kind hold, in all and by address."""
+    """Bytes that bodies of one kind hold, in all and by caller."""
 
     def __init__(self, name: str, bytes_max: int) -> None:
         self._name = name
@@ -189,12 +190,12 @@ class Budget:
         self._held = 0
         self._held_by: Counter[str] = Counter()
 
-    def refuse_beyond(self, address: str, size_bytes: int) -> None:
-        """Raise ``Overloaded`` unless ``size_bytes`` bytes of the address fit."""
-        if self._held_by[address] + size_bytes > self._per_address_max:
+    def refuse_beyond(self, caller: str, size_bytes: int) -> None:
+        """Raise ``Overloaded`` unless ``size_bytes`` bytes of the caller fit."""
+        if self._held_by[caller] + size_bytes > self._per_caller_max:
             raise errors.Overloaded(
-                f"{self._name} requests of {address} under way have {self._held_by[address]} bytes already, "
-                f"and one address may have {self._per_address_max}; send this one again later"
+                f"{self._name} requests of {caller} under way have {self._held_by[caller]} bytes already, "
+                f"and one caller may have {self._per_caller_max}; send this one again later"
             )
         if self._held + size_bytes > self._bytes_max:
             raise errors.Overloaded(
@@ -202,30 +203,30 @@ class Budget:
                 "this one again later"
             )
 
-    def reserve(self, address: str, size_bytes: int) -> None:
+    def reserve(self, caller: str, size_bytes: int) -> None:
         """Hold ``size_bytes`` bytes; raises ``Overloaded``."""
-        self.refuse_beyond(address, size_bytes)
+        self.refuse_beyond(caller, size_bytes)
         self._held += size_bytes
-        self._held_by[address] += size_bytes
+        self._held_by[caller] += size_bytes
 
-    def release(self, address: str, held: int) -> None:
-        """Return the bytes ``held`` for ``address``."""
+    def release(self, caller: str, held: int) -> None:
+        """Return the bytes ``held`` for ``caller``."""
         self._held -= held
-        self._held_by[address] -= held
-        if not self._held_by[address]:
-            del self._held_by[address]
+        self._held_by[caller] -= held
+        if not self._held_by[caller]:
+            del self._held_by[caller]
 
     @property
-    def _per_address_max(self) -> int:
+    def _per_caller_max(self) -> int:
         return self._bytes_max // 2
 
 
 class _Body:
     """The body of one request, as it comes."""
 
-    def __init__(self, budget: Budget, address: str, length: int | None, receive: Receive) -> None:
+    def __init__(self, budget: Budget, caller: str, length: int | None, receive: Receive) -> None:
         self._budget = budget
-        self._address = address
+        self._caller = caller
         self._length = length
         self._receive = receive
         self._held = 0
@@ -234,24 +235,19 @@ class _Body:
     async def receive(self) -> Any:
         """The next part of the request; raises ``Overloaded``, before the first part if possible."""
         if not self._has_begun and self._length is not None:
-            self._budget.refuse_beyond(self._address, self._length)
+            self._budget.refuse_beyond(self._caller, self._length)
         self._has_begun = True
         message = await self._receive()
         if message["type"] == "http.request" and (part := len(message.get("body", b""))):
-            self._budget.reserve(self._address, part)
+            self._budget.reserve(self._caller, part)
             self._held += part
         return message
 
     def release(self) -> None:
         """The request is answered."""
         if self._held:
-            self._budget.release(self._address, self._held)
+            self._budget.release(self._caller, self._held)
             self._held = 0
-
-
-def _address_of(scope: HTTPScope) -> str:
-    client = scope["client"]
-    return "unknown" if client is None else client[0]
 
 
 def _length_of(scope: HTTPScope) -> int | None:

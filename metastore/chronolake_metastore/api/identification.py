@@ -12,9 +12,10 @@ from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import early_answers
 from chronolake_metastore.domain.subjects import ANONYMOUS, Subject
 from chronolake_metastore.errors import Reason
+from chronolake_metastore.identification import rates
 from chronolake_metastore.identification.identifier import Identifier
+from chronolake_metastore.identification.rates import BoundedRate
 from chronolake_metastore.metrics import Metrics
-from chronolake_model.problems import ProblemCode
 
 CHALLENGE: Final = 'Bearer realm="chronolake"'
 OPEN_PATHS: Final = frozenset({b"/health", b"/ready", b"/docs", b"/openapi.json"})
@@ -26,14 +27,17 @@ STREAM_CHECK_SECONDS: Final = 2.0
 _log = telemetry.logger(__name__)
 
 
-def with_callers(app: ASGIApp, identifier: Identifier | None, metrics: Metrics) -> ASGIApp:
+def with_callers(
+    app: ASGIApp, identifier: Identifier | None, metrics: Metrics, requests_per_second: float = 0.0
+) -> ASGIApp:
     """``app``, whose requests have a known caller. Without an ``identifier`` it is ``app`` itself.
 
-    A request without one is answered 401, the same for every reason; nothing of its body is read. A stream
-    whose caller is no longer known is cut off.
+    A request without one is answered 401, the same for every reason, and one of a subject beyond its rate 429;
+    nothing of its body is read. A stream whose caller is no longer known is cut off.
     """
     if identifier is None:
         return app
+    requests = BoundedRate(requests_per_second) if requests_per_second else None
 
     async def identified(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != ScopeType.HTTP or _is_open(scope):
@@ -41,11 +45,15 @@ def with_callers(app: ASGIApp, identifier: Identifier | None, metrics: Metrics) 
             return
         try:
             token = _token_of(scope)
-            subject = await identifier.identify(token)
+            subject = await identifier.identify(token, _address_of(scope))
+            if requests is not None and not subject.is_unlimited:
+                _count(requests, subject)
         except (errors.Unauthenticated, errors.Unavailable) as exc:
             if isinstance(exc, errors.Unauthenticated):
                 metrics.unauthenticated.labels(exc.reason).inc()
                 _log.debug("a caller is unknown", reason=exc.reason, method=scope["method"], path=scope["path"])
+            elif isinstance(exc, errors.RateLimited):
+                metrics.rate_limited.labels(exc.context["of"]).inc()
             await _refuse(scope, exc, send)
             return
         scope["user"] = subject
@@ -58,6 +66,20 @@ def subject_of(scope: Scope) -> Subject:
     """The caller of a request; ``ANONYMOUS`` if it was not identified."""
     subject: Subject = scope.get("user") or ANONYMOUS
     return subject
+
+
+def bounded_caller(scope: Scope) -> str:
+    """The caller of a request as bounds count it: its subject, or its address if it was not identified.
+
+    The address is that of the connection: any client can write a header that names another one.
+    """
+    subject = subject_of(scope)
+    return _address_of(scope) if subject == ANONYMOUS else subject.name
+
+
+def _address_of(scope: Scope) -> str:
+    client = scope.get("client")
+    return "unknown" if client is None else client[0]
 
 
 class CallerLost(ConnectionError):
@@ -113,6 +135,19 @@ def _token_of(scope: HTTPScope) -> str:
     return token.decode()
 
 
+def _count(requests: BoundedRate, subject: Subject) -> None:
+    """Count a request of a subject; raises ``RateLimited``."""
+    if seconds := requests.seconds_until_free(subject.name):
+        raise rates.rate_limited("subject", f"{subject.name} sends more requests than it may", seconds)
+    requests.count(subject.name)
+
+
 async def _refuse(scope: HTTPScope, exc: errors.TimelineError, send: Send) -> None:
-    header = _CHALLENGED if exc.code is ProblemCode.UNAUTHENTICATED else early_answers.RETRY_AFTER
-    await early_answers.refuse(scope, send, exc.code, exc.detail, header=header)
+    match exc:
+        case errors.Unauthenticated():
+            header = _CHALLENGED
+        case errors.RateLimited():
+            header = (b"retry-after", b"%d" % exc.context["retry_after_seconds"])
+        case _:
+            header = early_answers.RETRY_AFTER
+    await early_answers.refuse(scope, send, exc.code, exc.detail, header=header, context=exc.context)

@@ -48,6 +48,7 @@ _PARAMETERS: Final = {
 _ALWAYS: Final = (
     ProblemCode.UNAUTHENTICATED,
     ProblemCode.FORBIDDEN,
+    ProblemCode.RATE_LIMITED,
     ProblemCode.INVALID_PARAMETER,
     ProblemCode.INTERNAL_ERROR,
     ProblemCode.DATABASE_UNAVAILABLE,

@@ -52,9 +52,9 @@ def close_connection(client: Client) -> None:
 
 def _apply(new: Collection[Client], stalled_clients: Collection[Client]) -> None:
     todo: dict[tuple[str, int], Callable[[socket.socket], None]] = {
-        _end_of(client): _set_socket_options for client in new
+        _end_of(client.address, client.port): _set_socket_options for client in new
     }
-    todo.update({_end_of(client): _shut_down for client in stalled_clients})
+    todo.update({_end_of(client.address, client.port): _shut_down for client in stalled_clients})
     if todo:
         for end, connection in _connections():
             if end in todo:
@@ -95,13 +95,13 @@ def _connections() -> Iterator[tuple[tuple[str, int], socket.socket]]:
             if connection.family in (socket.AF_INET, socket.AF_INET6):
                 with contextlib.suppress(OSError):
                     host, port = connection.getpeername()[:2]
-                    yield _end_of(Client(host, port)), connection
+                    yield _end_of(host, port), connection
 
 
-def _end_of(client: Client) -> tuple[str, int]:
+def _end_of(host: str, port: int) -> tuple[str, int]:
     try:
-        address = ipaddress.ip_address(client.address)
+        address = ipaddress.ip_address(host)
     except ValueError:
-        return client.address, client.port
+        return host, port
     mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address), client.port
+    return str(mapped or address), port

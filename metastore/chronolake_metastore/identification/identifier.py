@@ -9,7 +9,8 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain.subjects import ADMIN, Subject
 from chronolake_metastore.domain.tokens import PREFIX
 from chronolake_metastore.errors import Reason
-from chronolake_metastore.identification import token_keys
+from chronolake_metastore.identification import rates, token_keys
+from chronolake_metastore.identification.rates import BoundedRate
 from chronolake_metastore.identification.secret_files import SecretFile
 from chronolake_metastore.identification.tokens import TokenVerifier
 from chronolake_metastore.settings import Access, Settings
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 TOKEN_CHARS_MAX: Final = 16 * 1024
 """Longer texts are no tokens, and nothing is computed from them."""
+UNKNOWN_PER_SECOND: Final = 10.0
+"""Unknown tokens of one address whose verification fails; each costs a read, or a signature."""
 
 
 class Identifier:
@@ -34,14 +37,18 @@ class Identifier:
         self._admin = admin
         self._tokens = tokens
         self._oidc = oidc
+        self._unknown = BoundedRate(UNKNOWN_PER_SECOND)
 
     async def run(self) -> None:
         """Keep what identifies callers up to date, until cancelled."""
         if self._oidc is not None:
             await self._oidc.run()
 
-    async def identify(self, token: str) -> Subject:
-        """The subject of a token; raises ``Unauthenticated``, and ``DatabaseUnavailable``."""
+    async def identify(self, token: str, address: str | None = None) -> Subject:
+        """The subject of a token; raises ``Unauthenticated``, ``DatabaseUnavailable`` and ``RateLimited``.
+
+        An ``address`` that has sent many unknown tokens waits with further ones. Known tokens never wait.
+        """
         if len(token) > TOKEN_CHARS_MAX:
             raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
         # First, because it works without a database.
@@ -51,9 +58,25 @@ class Identifier:
             source: TokenVerifier | OidcVerifier | None = self._tokens
         else:
             source = self._oidc
-        if source is not None:
+        if source is None:
+            raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
+        if address is None:
             return await source.identify(token)
-        raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
+        return await self._identify_bounded(source, token, address)
+
+    async def _identify_bounded(
+        self, source: TokenVerifier | OidcVerifier, token: str, address: str
+    ) -> Subject:
+        seconds = self._unknown.seconds_until_free(address)
+        if seconds and not source.remembers(token):
+            detail = "this address has sent too many tokens that are not accepted"
+            raise rates.rate_limited("address", detail, seconds)
+        try:
+            return await source.identify(token)
+        except errors.Unauthenticated:
+            if not source.remembers(token):
+                self._unknown.count(address)
+            raise
 
 
 def of_settings(settings: Settings, database: Database) -> Identifier | None:

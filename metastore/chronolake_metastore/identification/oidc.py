@@ -78,9 +78,17 @@ class OidcVerifier:
         key, now = remembered.key_of(token), self._wall_clock()
         verified = self._verified.get(key)
         if verified is None or now >= verified.until:
-            verified = await self._verify(token, now)
+            try:
+                verified = await self._verify(token, now)
+            except errors.Unauthenticated:
+                self._verified.forget(key)
+                raise
             self._verified.remember(key, verified)
         return verified.subject
+
+    def remembers(self, token: str) -> bool:
+        """Whether a token was verified before."""
+        return self._verified.get(remembered.key_of(token)) is not None
 
     async def _verify(self, token: str, now: float) -> _Verified:
         header, unverified = _unverified(token)

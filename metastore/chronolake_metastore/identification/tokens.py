@@ -104,6 +104,10 @@ class TokenVerifier:
             raise errors.Unauthenticated(Reason.EXPIRED)
         return verified.subject
 
+    def remembers(self, text: str) -> bool:
+        """Whether a token was verified before."""
+        return self._verified.get(remembered.key_of(text)) is not None
+
     def _present(self, key: bytes) -> _Verified | None:
         """A token that was verified for the present version of the catalog."""
         verified = self._verified.get(key)

@@ -32,6 +32,7 @@ _TYPES_BY_STATUS: Final = {
     404: "NotFoundException",
     406: "UnsupportedOperationException",
     409: "CommitFailedException",
+    429: "TooManyRequestsException",
     503: "ServiceUnavailableException",
 }
 

@@ -37,15 +37,15 @@ class ArrowStream:
         self._schema = schema
 
     @contextlib.asynccontextmanager
-    async def opened(self, address: str) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Its messages, for a client at ``address``; each batch is read while the one before it is sent.
+    async def opened(self, caller: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Its messages, for a caller; each batch is read while the one before it is sent.
 
         Raises ``TooManyStreams``, ``Overloaded`` or ``DatabaseUnavailable``. The first batch has been read,
         so that a failure shows before an answer begins. At the end of the block the query is stopped; its
         slot is given back when its connection is closed. To be called once.
         """
-        await self.slots.take(address)
-        running = _Running(self._query, functools.partial(self.slots.give_back, address))
+        await self.slots.take(caller)
+        running = _Running(self._query, functools.partial(self.slots.give_back, caller))
         try:
             with _database_errors():
                 await running.wait()

@@ -1,4 +1,4 @@
-"""The slots of large answers: how many run at a time, for all clients and for one."""
+"""The slots of large answers: how many run at a time, for all callers and for one."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ class StreamSlots:
         self._used_by: Counter[str] = Counter()
         self._given_back = asyncio.Event()
 
-    async def take(self, address: str) -> None:
+    async def take(self, caller: str) -> None:
         """Take a slot when one is free. Raises ``TooManyStreams`` or ``Overloaded`` after a while.
 
         The caller gives it back with ``give_back``. When it is cancelled, it has taken none.
         """
         try:
             async with asyncio.timeout(self._wait_seconds):
-                while self._is_full or self._is_full_for(address):
+                while self._is_full or self._is_full_for(caller):
                     self._given_back.clear()
                     await self._given_back.wait()
         except TimeoutError:
-            raise self._refusal(address) from None
+            raise self._refusal(caller) from None
         self._used += 1
-        self._used_by[address] += 1
+        self._used_by[caller] += 1
 
-    def give_back(self, address: str) -> None:
-        """A large answer to ``address`` has ended."""
-        assert self._used_by[address] > 0
+    def give_back(self, caller: str) -> None:
+        """A large answer to ``caller`` has ended."""
+        assert self._used_by[caller] > 0
         self._used -= 1
-        self._used_by[address] -= 1
-        if not self._used_by[address]:
-            del self._used_by[address]
+        self._used_by[caller] -= 1
+        if not self._used_by[caller]:
+            del self._used_by[caller]
         # All waiters try, in the order of their arrival, because the first may not be allowed to take the slot.
         self._given_back.set()
 
@@ -56,14 +56,14 @@ class StreamSlots:
     def _is_full(self) -> bool:
         return self._used >= STREAMS_MAX
 
-    def _is_full_for(self, address: str) -> bool:
-        return self._used_by[address] >= self._per_client_max
+    def _is_full_for(self, caller: str) -> bool:
+        return self._used_by[caller] >= self._per_client_max
 
-    def _refusal(self, address: str) -> errors.Unavailable:
-        if self._is_full_for(address):
+    def _refusal(self, caller: str) -> errors.Unavailable:
+        if self._is_full_for(caller):
             return errors.TooManyStreams(
-                f"{address} already reads {self._per_client_max} Arrow streams of this server, the most that "
-                "one address may; read them to their end, or close some",
+                f"{caller} already reads {self._per_client_max} Arrow streams of this server, the most that "
+                "one caller may; read them to their end, or close some",
                 streams_max=self._per_client_max,
             )
         return errors.Overloaded(
