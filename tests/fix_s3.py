@@ -173,10 +173,15 @@ def s3_gateway() -> Iterator[tuple[str, Gateway]]:
 @pytest.fixture
 def s3(s3_gateway: tuple[str, Gateway]) -> Iterator[S3]:
     """An S3 API with a bucket of this test's own."""
-    url, gateway = s3_gateway
+    s3 = new_bucket(*s3_gateway)
+    yield s3
+    s3.faults.clear()
+
+
+def new_bucket(url: str, gateway: Gateway) -> S3:
+    """The API with a new bucket."""
     s3 = S3(url, gateway)
     host = url.removeprefix("http://")
     filesystem = pafs.S3FileSystem(**KEYS, endpoint_override=host, scheme="http", allow_bucket_creation=True)
     filesystem.create_dir(s3.bucket)
-    yield s3
-    gateway.faults.clear()
+    return s3

@@ -191,11 +191,11 @@ class VendedFileSystem:
         keys = self._keys(access)
         present = self._present.get(access)
         if present is None or present[0] is not keys:
-            present = self._present[access] = (keys, self._made(options_of_keys(keys)))
+            present = self._present[access] = (keys, self._made(_options_of(keys)))
         return present[1]
 
 
-def options_of_keys(keys: TableCredentials) -> dict[str, str]:
+def _options_of(keys: TableCredentials) -> dict[str, str]:
     """The storage options that keys are."""
     options = {
         "access_key": keys.access_key,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +29,7 @@ TRIES_MAX: Final = 2
 SECONDS_MAX: Final = 20.0
 """How long a caller waits."""
 _PARTITIONS: Final = ("aws-cn", "aws-us-gov")
-_TOO_LARGE: Final = ("PackedPolicyTooLarge", "PackedPolicyTooLargeException")
+_TOO_LARGE: Final = "PackedPolicyTooLarge"
 _ARN: Final = r"^arn:[\x21-\x7e]{1,2000}\Z"
 
 _log = telemetry.logger(__name__)
@@ -118,6 +118,7 @@ class Vendor:
 
     def _assume(self, role: StorageRole, session: str, policy: str) -> SessionKeys:
         from botocore.exceptions import BotoCoreError, ClientError  # noqa: PLC0415  # an extra, and slow
+        from botocore.parsers import ResponseParserError  # noqa: PLC0415  # as above
 
         try:
             answer = self._client(role).assume_role(
@@ -125,19 +126,15 @@ class Vendor:
                 RoleSessionName=session,
                 Policy=policy,
                 DurationSeconds=role.duration_seconds,
-            )["Credentials"]
+            )
+            return _keys_in(answer["Credentials"])
         except ClientError as exc:
-            raise _refused(role, str(exc.response.get("Error", {}).get("Code", "")), exc) from exc
+            raise _refused(role, str(exc.response.get("Error", {}).get("Code", "")), str(exc)) from exc
         except BotoCoreError as exc:
-            raise _refused(role, type(exc).__name__, exc) from exc
-        expires_at: datetime = answer["Expiration"]
-        return SessionKeys(
-            answer["AccessKeyId"],
-            answer["SecretAccessKey"],
-            answer["SessionToken"],
-            expires_at,
-            max(int((expires_at - datetime.now(UTC)).total_seconds()), 0),
-        )
+            raise _refused(role, type(exc).__name__, str(exc)) from exc
+        except (ResponseParserError, KeyError, ValueError) as exc:
+            # Without its text, which may have a part of the answer, and so keys.
+            raise _refused(role, type(exc).__name__, "the answer is not that of an STS") from exc
 
     def _client(self, role: StorageRole) -> Any:
         place = (role.sts_endpoint, role.region)
@@ -214,10 +211,21 @@ def _client_of(role: StorageRole) -> Any:
     )
 
 
-def _refused(role: StorageRole, code: str, exc: Exception) -> errors.TimelineError:
-    """The refusal of STS for the caller. The log has its text, which names roles and has no keys."""
-    _log.warning("no credentials from STS", role=role.role_arn, code=code, reason=str(exc)[:500])
-    if code in _TOO_LARGE:
+def _keys_in(answer: Mapping[str, Any]) -> SessionKeys:
+    expires_at: datetime = answer["Expiration"]
+    return SessionKeys(
+        answer["AccessKeyId"],
+        answer["SecretAccessKey"],
+        answer["SessionToken"],
+        expires_at,
+        max(int((expires_at - datetime.now(UTC)).total_seconds()), 0),
+    )
+
+
+def _refused(role: StorageRole, code: str, reason: str) -> errors.TimelineError:
+    """The refusal of STS for the caller. The log has the reason, which names roles."""
+    _log.warning("no credentials from STS", role=role.role_arn, code=code, reason=reason[:500])
+    if code == _TOO_LARGE:
         return errors.CredentialsNotVended(
             "the policy for this table's base path is too large for STS; use credentials of your own, or a "
             "base path that is shorter or has fewer folders"

@@ -6,9 +6,12 @@ The numbers are those of faults of other catalogs.
 from __future__ import annotations
 
 import asyncio
+import copy
 import pickle
 import string
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -21,6 +24,7 @@ import msgspec
 import pyarrow.fs as pafs
 import pytest
 from botocore.exceptions import ClientError
+from werkzeug.serving import make_server
 
 import chronolake
 from chronolake import _vending, errors as client_errors, storage
@@ -31,7 +35,7 @@ from chronolake_metastore.settings import Access, Settings
 from chronolake_metastore.vending import StorageRole, Vendor
 from chronolake_model.credentials import StorageAccess
 from tests.client.rows import SCHEMA
-from tests.fix_s3 import S3
+from tests.fix_s3 import S3, Gateway, new_bucket
 from tests.fix_server import ServerProcess
 from tests.server import located
 from tests.server.access import ADMIN_TOKEN, AccessServer
@@ -42,32 +46,45 @@ NewServer = Callable[..., ServerProcess]
 
 
 class Vending:
-    """A server that vends for the folder ``tables`` of a bucket, which only sessions may use."""
+    """A server that vends for the folder ``tables`` of a bucket, which only sessions may use.
+
+    Each test has a namespace and a folder of its own.
+    """
 
     def __init__(self, access: AccessServer, s3: S3, token_file: Path, refused: list[str]) -> None:
         self.access = access
         self.server = access.process
-        self.s3 = s3
+        self.bucket = s3.bucket
+        self.endpoint = s3.options["endpoint_override"]
         self.token_file = token_file
         self.refused = refused
+        self.namespace = f"ns_{uuid.uuid4().hex[:12]}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.namespace}.orders"
+
+    @property
+    def folder(self) -> str:
+        return f"{self.bucket}/tables/{self.namespace}/t1"
 
     @contextmanager
-    def client(self, **options: str) -> Iterator[chronolake.Client]:
-        given = {"credentials": "vended", **options}
+    def client(self) -> Iterator[chronolake.Client]:
+        given = {"credentials": "vended"}
         with chronolake.connect(self.server.url, token=ADMIN_TOKEN, storage_options=given) as client:
             yield client
 
     def table(self, client: chronolake.Client, **definition: Any) -> chronolake.Table:
-        client.create_namespace("shop", if_not_exists=True)
-        defaults = {"base_path": self.s3.base_path, "schema": SCHEMA, "record_key_fields": ["id"]}
+        client.create_namespace(self.namespace, if_not_exists=True)
+        defaults = {"base_path": f"s3://{self.folder}", "schema": SCHEMA, "record_key_fields": ["id"]}
         properties = {"hudi.publish": "false"}
         return client.create_table(
-            TABLE, **{**defaults, "partition_fields": ["day"], "properties": properties, **definition}
+            self.name, **{**defaults, "partition_fields": ["day"], "properties": properties, **definition}
         )
 
-    def get(self, table: str = TABLE, **query: str) -> httpx.Response:
+    def get(self, **query: str) -> httpx.Response:
         headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
-        return httpx.get(f"{self.server.url}/v1/tables/{table}/credentials", params=query, headers=headers)
+        return httpx.get(f"{self.server.url}/v1/tables/{self.name}/credentials", params=query, headers=headers)
 
     def filesystem(self, access: str) -> Any:
         keys = self.get(access=access).json()
@@ -77,27 +94,39 @@ class Vending:
         return pafs.S3FileSystem(**given, endpoint_override=host, scheme="http", region=keys["region"])
 
 
-@pytest.fixture
-def vended(dsn: str, s3: S3, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Vending]:
-    roles, url = tmp_path / "roles.toml", s3.options["endpoint_override"]
+@pytest.fixture(scope="module")
+def vending_server(
+    shared_dsn: str, s3_gateway: tuple[str, Gateway], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Vending]:
+    s3, folder = new_bucket(*s3_gateway), tmp_path_factory.mktemp("vending")
+    url = s3.options["endpoint_override"]
+    roles = folder / "roles.toml"
     roles.write_text(
         f'[roles.lake]\nlocation = "s3://{s3.bucket}/tables"\nregion = "us-east-1"\nduration_seconds = 900\n'
         f'role_arn = "arn:aws:iam::123456789012:role/lake"\n'
         f'sts_endpoint = "{url}"\nendpoint_override = "{url}"\n'
     )
-    server = AccessServer(dsn, tmp_path, "--credentials-file", str(roles), "--log-level", "debug")
-    with monkeypatch.context() as of_server:
-        # Only the server has keys of its own.
-        of_server.setenv("AWS_ACCESS_KEY_ID", "key")
-        of_server.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-        server.process.start()
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    server = AccessServer(shared_dsn, folder, "--credentials-file", str(roles), "--log-level", "debug")
     try:
+        with pytest.MonkeyPatch.context() as of_server:
+            # Only the server has keys of its own.
+            of_server.setenv("AWS_ACCESS_KEY_ID", "key")
+            of_server.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+            server.process.start()
         with s3.only_sessions() as refused:
-            yield Vending(server, s3, tmp_path / "admin", refused)
+            yield Vending(server, s3, folder / "admin", refused)
     finally:
         server.stop()
+
+
+@pytest.fixture
+def vended(vending_server: Vending, monkeypatch: pytest.MonkeyPatch) -> Vending:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY", raising=False)
+    vended = copy.copy(vending_server)
+    vended.namespace = f"ns_{uuid.uuid4().hex[:12]}"
+    vended.refused.clear()
+    return vended
 
 
 @pytest.mark.parametrize("type_", ["copy_on_write", "merge_on_read"])
@@ -118,7 +147,7 @@ def test_a_table_is_written_and_read_with_vended_keys_alone(vended: Vending, typ
 
 
 def test_t41_the_store_refuses_everything_else_to_these_keys(vended: Vending) -> None:
-    sibling, table = f"{vended.s3.bucket}/tables/orders_archive", f"{vended.s3.bucket}/tables/orders"
+    sibling, table = f"{vended.folder}0", vended.folder
     with vended.client() as client:
         vended.table(client)
     filesystems = {access: vended.filesystem(access) for access in StorageAccess}
@@ -144,7 +173,7 @@ def test_t41_the_store_refuses_everything_else_to_these_keys(vended: Vending) ->
     assert [deletes(access, f"{table}/a") for access in StorageAccess] == [False, False, True]
     assert deletes(StorageAccess.WRITE, f"{table}/.hoodie/.temp/20260101000000000/a.marker.CREATE")
     for filesystem in filesystems.values():
-        for path in (sibling, vended.s3.bucket, f"{vended.s3.bucket}/tables"):
+        for path in (sibling, vended.bucket, vended.folder.rpartition("/")[0]):
             with pytest.raises(OSError, match=r"(?i)denied"):
                 filesystem.get_file_info(pafs.FileSelector(path))
 
@@ -159,7 +188,7 @@ def test_t50_keys_are_in_no_log_no_event_and_no_cache(vended: Vending) -> None:
     body = answer.json()
 
     assert answer.headers["cache-control"] == "no-store"
-    assert body["location"] == f"s3://{vended.s3.bucket}/tables/orders/"
+    assert body["location"] == f"s3://{vended.folder}/"
     assert (
         timedelta(0) < datetime.fromisoformat(body["expires_at"]) - datetime.now(UTC) <= timedelta(minutes=15)
     )
@@ -198,13 +227,12 @@ def test_t46_keys_are_renewed_at_half_life_and_used_to_their_end_if_the_server_i
         clock.now += 20
         second = keys(StorageAccess.READ)
         assert second.access_key != first.access_key
-        vended.server.stop()
+        of_client = table._transport.keys
+        gone = msgspec.structs.replace(of_client._endpoint, url="http://127.0.0.1:1", retry_seconds=0.0)
+        monkeypatch.setattr(of_client, "_endpoint", gone)
         monkeypatch.setattr(_vending, "_RENEWAL_SECONDS", 0.0)
         clock.now += 800
         assert keys(StorageAccess.READ) is second
-        of_client = table._transport.keys
-        impatient = msgspec.structs.replace(of_client._endpoint, retry_seconds=0.0)
-        monkeypatch.setattr(of_client, "_endpoint", impatient)
         clock.now += 100
         with pytest.raises(client_errors.ConnectionFailed):
             keys(StorageAccess.READ)
@@ -227,7 +255,7 @@ def test_another_process_asks_with_its_own_token(vended: Vending, monkeypatch: p
 
     monkeypatch.setenv("CHRONOLAKE_TOKEN_FILE", str(vended.token_file))
     _vending._of_process.cache_clear()
-    filesystem, root = storage.open_filesystem(vended.s3.base_path, options)
+    filesystem, root = storage.open_filesystem(f"s3://{vended.folder}", options)
     assert filesystem.get_file_info(f"{root}/{path}").size > 0
     # A missing file is forbidden in S3, and missing for readers.
     with pytest.raises(FileNotFoundError):
@@ -235,27 +263,27 @@ def test_another_process_asks_with_its_own_token(vended: Vending, monkeypatch: p
     assert not filesystem.get_file_info(f"{root}/{path}x").is_file
 
 
-def test_t34_t36_a_location_that_is_not_allowed_any_more_gets_no_keys(vended: Vending, dsn: str) -> None:
+def test_t34_t36_a_location_that_is_not_allowed_any_more_gets_no_keys(vended: Vending, shared_dsn: str) -> None:
     with vended.client() as client:
         vended.table(client)
         assert vended.get().status_code == HTTPStatus.OK
         # T41: the sibling is no location of it.
-        located.allow(dsn, "shop", f"{vended.s3.base_path}_archive")
+        located.allow(shared_dsn, vended.namespace, f"s3://{vended.folder}_archive")
 
         refused = vended.get()
         assert (refused.status_code, refused.json()["code"]) == (422, "location-not-allowed")
         # T35: neither by a name in another namespace.
         with pytest.raises(client_errors.LocationNotAllowed):
-            client.table(TABLE).credentials("write")
+            client.table(vended.name).credentials("write")
 
 
 @pytest.mark.parametrize(
     ("definition", "why"),
     [
-        ({"base_path": "s3://{bucket}/other/orders"}, "use credentials of your own"),
-        ({"base_path": "s3://{bucket}/tables/or*ers"}, "a character"),
-        ({"base_path": "s3://{bucket}/tables_archive/orders"}, "use credentials of your own"),
-        ({"base_path": "/tmp/orders-of-nobody"}, "not in S3"),
+        ({"base_path": "s3://{bucket}/other/{own}"}, "use credentials of your own"),
+        ({"base_path": "s3://{bucket}/tables/{own}/or*ers"}, "a character"),
+        ({"base_path": "s3://{bucket}/tables_archive/{own}"}, "use credentials of your own"),
+        ({"base_path": "/tmp/{own}"}, "not in S3"),
         ({"properties": {"storage.endpoint_override": "http://evil.example:9000"}}, "another store"),
     ],
 )
@@ -263,7 +291,7 @@ def test_tables_of_other_places_get_no_keys_and_a_reason(
     vended: Vending, definition: dict[str, Any], why: str
 ) -> None:
     if "base_path" in definition:
-        definition = {"base_path": definition["base_path"].format(bucket=vended.s3.bucket)}
+        definition = {"base_path": definition["base_path"].format(bucket=vended.bucket, own=vended.namespace)}
     with vended.client() as client:
         vended.table(client, **definition)
 
@@ -277,8 +305,10 @@ def test_tables_of_other_places_get_no_keys_and_a_reason(
 def test_keys_need_the_right_of_their_access_on_this_table(vended: Vending) -> None:
     with vended.client() as client:
         table = vended.table(client)
-        callers = [vended.access.caller(role, **{TABLE: role}) for role in ("reader", "writer", "maintainer")]
-        path = f"/v1/tables/{TABLE}/credentials"
+        callers = [
+            vended.access.caller(role, **{vended.name: role}) for role in ("reader", "writer", "maintainer")
+        ]
+        path = f"/v1/tables/{vended.name}/credentials"
 
         answers = [[c.http.get(path, params={"access": access}) for access in StorageAccess] for c in callers]
         assert [[answer.status_code for answer in of_caller] for of_caller in answers] == [
@@ -291,8 +321,8 @@ def test_keys_need_the_right_of_their_access_on_this_table(vended: Vending) -> N
         hidden = stranger.http.get(path, params={"access": "write"})
         assert (hidden.status_code, hidden.json()["code"]) == (404, "table-not-found")
         # T60: the roles are on the table, and not on its name. The server still knows them by the name.
-        table.alter(name="shop.former")
-        vended.table(client, base_path=f"{vended.s3.base_path}_archive")
+        table.alter(name=f"{vended.namespace}.former")
+        vended.table(client, base_path=f"s3://{vended.folder}_archive")
         assert {c.http.get(path).status_code for c in callers} == {404}
 
 
@@ -300,13 +330,13 @@ def test_iceberg_clients_get_the_keys_of_readers(vended: Vending) -> None:
     with vended.client() as client:
         vended.table(client)
     headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
-    path = f"{vended.server.url}/iceberg/v1/namespaces/shop/tables/orders/credentials"
+    path = f"{vended.server.url}/iceberg/v1/namespaces/{vended.namespace}/tables/orders/credentials"
 
     [entry] = httpx.get(path, headers=headers).json()["storage-credentials"]
 
-    assert entry["prefix"] == f"s3://{vended.s3.bucket}/tables/orders/"
+    assert entry["prefix"] == f"s3://{vended.folder}/"
     assert entry["config"]["s3.session-token"]
-    assert entry["config"]["s3.endpoint"] == vended.s3.options["endpoint_override"]
+    assert entry["config"]["s3.endpoint"] == vended.endpoint
 
 
 def test_a_server_without_a_file_says_so(new_server: NewServer, dsn: str) -> None:
@@ -358,6 +388,30 @@ def test_an_sts_that_does_not_answer_is_no_fault_of_the_server(monkeypatch: pyte
     monkeypatch.setattr(vending, "WAITING_MAX", 0)
     with pytest.raises(errors.Overloaded):
         asyncio.run(vendor(ROLE).keys(ROLE, "admin", "{}"))
+
+
+@pytest.mark.parametrize("body", ["<html>no STS</html>", "<AssumeRoleResponse/>"])
+def test_t47_an_answer_without_keys_is_no_fault_of_the_server(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+    def answer(_: object, start: Callable[..., object]) -> list[bytes]:
+        start("200 OK", [("Content-Type", "text/xml")])
+        return [body.encode()]
+
+    service = make_server("127.0.0.1", 0, answer, threaded=True)
+    thread = threading.Thread(target=service.serve_forever)
+    thread.start()
+    try:
+        role = msgspec.structs.replace(ROLE, sts_endpoint=f"http://127.0.0.1:{service.server_port}")
+        with pytest.raises(errors.CredentialsUnavailable):
+            asyncio.run(vendor(role).keys(role, "admin", "{}"))
+    finally:
+        service.shutdown()
+        thread.join()
+        service.server_close()
 
 
 @pytest.mark.parametrize(
