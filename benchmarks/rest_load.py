@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import os
 import random
 import sys
 import time
@@ -21,6 +22,8 @@ from typing_extensions import override
 from chronolake_model.file_names import base_file_name, bucket_file_id
 
 FILES_PER_CYCLE = 3
+_TOKEN = os.environ.get("BENCH_TOKEN")
+_AUTHORIZATION = "" if _TOKEN is None else f"Authorization: Bearer {_TOKEN}\r\n"
 
 
 class Figures(msgspec.Struct):
@@ -55,7 +58,7 @@ class _Writer(asyncio.Protocol):
         self._paths = [f"/v1/tables/{table}/instants" for table in tables]
         self._random = random.Random(number)
         self._buckets = range(FILES_PER_CYCLE * number, FILES_PER_CYCLE * (number + 1))
-        self._head = f"HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+        self._head = f"HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n{_AUTHORIZATION}"
         self._received = b""
         self._path = ""
         self._is_completing = False

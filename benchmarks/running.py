@@ -46,14 +46,19 @@ def postgres() -> str:
 
 
 @contextmanager
-def server(dsn: str, program: Sequence[str] = ("-m", "chronolake_metastore")) -> Iterator[httpx.Client]:
+def server(
+    dsn: str,
+    program: Sequence[str] = ("-m", "chronolake_metastore"),
+    flags: Sequence[str] = (),
+    port: int = PORT,
+) -> Iterator[httpx.Client]:
     """A server, in a process of its own, and a client of it; raises ``OSError`` if the port is taken."""
     # Otherwise the server of another benchmark would answer.
-    socket.create_server(("127.0.0.1", PORT)).close()
-    command = [sys.executable, *program, "serve", "--dsn", dsn, "--port", str(PORT)]
+    socket.create_server(("127.0.0.1", port)).close()
+    command = [sys.executable, *program, "serve", "--dsn", dsn, "--port", str(port), *flags]
     process = subprocess.Popen([*command, "--log-level", "warning"])
     try:
-        with httpx.Client(base_url=URL, timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
             _wait_for(client)
             yield client
     finally:
@@ -124,8 +129,19 @@ def pgbench(dsn: str, script: str, clients: int, seconds: float, tables: int = 1
     return float(match[1])
 
 
-def load(tables: str, number: int, writers: int, seconds: float, begins: int = 0) -> Figures:
+def load(
+    tables: str,
+    number: int,
+    writers: int,
+    seconds: float,
+    begins: int = 0,
+    *,
+    port: int = PORT,
+    token: str | None = None,
+) -> Figures:
     """The results of writers over REST on the tables ``<tables>0`` and so on; see ``rest_load``."""
-    arguments = ["127.0.0.1", str(PORT), tables, str(number), str(writers), str(seconds), str(begins)]
+    arguments = ["127.0.0.1", str(port), tables, str(number), str(writers), str(seconds), str(begins)]
     command = [sys.executable, "-m", "benchmarks.rest_load", *arguments]
-    return msgspec.json.decode(subprocess.run(command, check=True, capture_output=True).stdout, type=Figures)
+    environment = os.environ if token is None else os.environ | {"BENCH_TOKEN": token}
+    output = subprocess.run(command, check=True, capture_output=True, env=environment).stdout
+    return msgspec.json.decode(output, type=Figures)

@@ -8,10 +8,17 @@ all of them; ``CASES=bc`` runs these alone; ``INSTANTS=100000`` makes the long t
 
 from __future__ import annotations
 
+import base64
 import os
+import secrets
 import statistics
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
+import msgspec
 import psycopg
 
 from benchmarks import long_timeline, reporting, running
@@ -23,7 +30,9 @@ CLIENTS = (1, 16, 64)
 MANY_TABLES = 1_000
 BATCH = 1_000
 BATCH_WRITERS = 4
-CASES = os.environ.get("CASES", "bcdef")
+CASES = os.environ.get("CASES", "bcdefg")
+GRANTS = 10_000
+SUBJECTS = 100
 SECONDS = float(os.environ.get("SECONDS", "10"))
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 SLICE = SECONDS / ROUNDS
@@ -48,6 +57,7 @@ def _measure(dsn: str) -> Iterator[Row]:
             "c": lambda: _many(dsn),
             "d": _batches,
             "e": lambda: _skew_wait(dsn),
+            "g": lambda: _access(dsn),
             "f": lambda: long_timeline.measure(dsn, client, SECONDS),
         }
         for case in CASES:
@@ -70,6 +80,42 @@ def _hot(dsn: str) -> Iterator[Row]:
     yield reporting.ratio(f"{name}, against 64 clients", rate, baseline[64], 3.3)
     yield reporting.ratio(f"{name}, against the best", rate, max(baseline.values()), 1.3)
     yield from _calm("(b)", hot)
+
+
+def _access(dsn: str) -> Iterator[Row]:
+    """(g): as (b), with tokens and roles, against a server without them on the same database."""
+    with tempfile.TemporaryDirectory() as folder, psycopg.connect(dsn, autocommit=True) as connection:
+        keys, admin = Path(folder) / "keys", Path(folder) / "admin"
+        keys.write_bytes(base64.b64encode(secrets.token_bytes(32)))
+        admin.write_text(secrets.token_urlsafe(32))
+        made = _metastore("token", "create", "bench", "--token-key-file", str(keys), "--json", "--dsn", dsn)
+        token = msgspec.json.decode(made)
+        _metastore("grants", "add", token["subject"], "writer", "bench", "--dsn", dsn)
+        connection.execute(
+            """
+            INSERT INTO chronolake.role_grant (subject, key, prefix, role, granted_at, granted_by)
+            SELECT 'oidc:bench:' || n %% %(subjects)s, 'ns' || n, 'ns' || n || '.', 'reader', now(), 'bench'
+            FROM generate_series(1, %(grants)s) AS n
+            """,
+            {"grants": GRANTS, "subjects": SUBJECTS},
+        )
+        flags = ("--access", "on", "--token-key-file", str(keys), "--admin-token-file", str(admin))
+        without: list[Figures] = []
+        with_access: list[Figures] = []
+        with running.server(dsn, flags=flags, port=running.PORT + 1):
+            for _ in range(ROUNDS):
+                without.append(running.load("bench.hot", 1, WRITERS, SLICE))
+                with_access.append(
+                    running.load("bench.hot", 1, WRITERS, SLICE, port=running.PORT + 1, token=token["token"])
+                )
+    name = f"(g) as (b) with a token, its role and {GRANTS:,} roles of others, against without"
+    yield reporting.ratio(name, _rate(with_access), _rate(without), 0.97)
+    yield from _calm("(g)", with_access)
+
+
+def _metastore(*arguments: str) -> bytes:
+    command = [sys.executable, "-m", "chronolake_metastore", *arguments]
+    return subprocess.run(command, check=True, capture_output=True).stdout
 
 
 def _many(dsn: str) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 import re
 from typing import Final
 
@@ -81,6 +82,7 @@ class Scope(msgspec.Struct, frozen=True):
         return self.text[:-1] if self.text.endswith(".") else f"{self.text}*"
 
 
+@functools.lru_cache(maxsize=16_384)
 def scope_of(pattern: str) -> Scope:
     """The scope of a pattern; raises ``ValueError``.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from typing import Any
 
@@ -16,7 +17,7 @@ from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.errors import Reason
 from chronolake_metastore.store import grants, tokens
 from chronolake_metastore.store.postgres.transaction import Query
-from chronolake_model.roles import Right
+from chronolake_model.roles import Right, Scope
 from chronolake_model.times import Micros
 
 
@@ -25,17 +26,20 @@ def needs_of(names: Names, right: Right) -> Needs:
 
     A command that names tables needs it on these, and not on the namespaces that they are in.
     """
-    tables = (
-        *names.tables,
-        *(table for table, _ in names.instants),
-        *(table for table, _ in names.file_groups),
-        *(table for table, _ in names.streams),
-        *names.tables_of_streams,
-    )
-    new = frozenset(names.new)
-    scopes = [scope for scope in rights.scopes_of(tables or names.namespaces) if scope not in new]
+    tables = list(names.tables)
+    for place in (names.instants, names.file_groups, names.streams):
+        for table, _ in place:
+            if table not in tables:
+                tables.append(table)
+    tables += names.tables_of_streams
+    return _needs_of_names(tuple(tables or names.namespaces), tuple(names.new), right)
+
+
+@functools.lru_cache(maxsize=4_096)
+def _needs_of_names(named: tuple[str, ...], new: tuple[Scope, ...], right: Right) -> Needs:
+    scopes = [scope for scope in rights.scopes_of(named) if scope not in new]
     # What names nothing concerns the metastore itself.
-    return Needs(right if scopes or new else Right.ADMINISTER, scopes, names.new)
+    return Needs(right if scopes or new else Right.ADMINISTER, scopes, new)
 
 
 class RightsOfGroup(msgspec.Struct, frozen=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Final
 from urllib.parse import quote
 
@@ -40,6 +41,7 @@ SERVER: Final = Subject("server")
 """The server's own workers, and commands of ``chronolake-metastore``."""
 
 
+@functools.lru_cache(maxsize=4_096)
 def actor_of(subject: Subject, on_behalf_of: str | None) -> str:
     """The actor that the log names. A slash in the name of the subject is percent-encoded."""
     name = quote(subject.name, safe=":@")

@@ -94,12 +94,12 @@ class TokenVerifier:
 
     async def identify(self, text: str) -> Subject:
         """The subject of a token; raises ``Unauthenticated``, and ``DatabaseUnavailable``."""
-        token_id = tokens.id_in(text)
-        if token_id is None:
+        key = remembered.key_of(text)
+        # A text with a wrong letter was never verified, and must not cause a read of the version.
+        if self._verified.get(key) is None and tokens.id_in(text) is None:
             raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
         await self._read_version()
-        key = remembered.key_of(text)
-        verified = self._present(key) or await self._look_up(key, text, token_id)
+        verified = self._present(key) or await self._look_up(key, text)
         if verified.until is not None and self._now() >= verified.until:
             raise errors.Unauthenticated(Reason.EXPIRED)
         return verified.subject
@@ -113,7 +113,9 @@ class TokenVerifier:
         verified = self._verified.get(key)
         return None if verified is None or verified.version != self._version else verified
 
-    async def _look_up(self, key: bytes, text: str, token_id: str) -> _Verified:
+    async def _look_up(self, key: bytes, text: str) -> _Verified:
+        token_id = tokens.id_in(text)
+        assert token_id is not None
         async with (self._strangers if self._verified.get(key) is None else self._known).turn():
             if verified := self._present(key):
                 return verified
