@@ -169,7 +169,7 @@ def create_app(settings: Settings) -> Application:
             health.get_index,
             health.get_health,
             health.get_ready,
-            health.get_metrics,
+            Router("/", route_handlers=[health.get_metrics], dependencies=callers.providers(service)),
             docs.get_docs,
         ],
         dependencies={

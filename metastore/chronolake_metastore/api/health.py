@@ -13,12 +13,15 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import problems
+from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.iceberg import refusals
+from chronolake_metastore.domain.rights import EVERYTHING, Needs
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.queries import health as tables_health, publication, readiness, services
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.problems import ProblemCode
+from chronolake_model.roles import Right
 from chronolake_model.times import MICROS_PER_SECOND
 from chronolake_model.vocabulary import TableService
 
@@ -38,6 +41,7 @@ class Readiness(msgspec.Struct, frozen=True):
     status: str = "ok"
 
 
+_READS_EVERYTHING: Final = Needs(Right.READ, (), [EVERYTHING])
 _PATHS: Final = {
     "api": "/v1",
     "openapi": "/openapi.json",
@@ -97,9 +101,19 @@ async def get_ready(probe: NamedDependency[readiness.Probe], warnings: NamedDepe
 
 @get("/metrics", summary="Figures for Prometheus", tags=TAGS, include_in_schema=False)
 async def get_metrics(
-    database: NamedDependency[Database], metrics: NamedDependency[Metrics]
+    caller: NamedDependency[Caller], database: NamedDependency[Database], metrics: NamedDependency[Metrics]
 ) -> Response[bytes]:
-    """The figures of this process, as Prometheus reads them; without a database, its figures are missing."""
+    """The figures of this process, as Prometheus reads them; without a database, its figures are missing.
+
+    They name tables, so they are for those who may read everything.
+    """
+    await caller.service.authorized(caller.ctx, _READS_EVERYTHING, read_figures)
+    await read_figures(database, metrics)
+    return Response(generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+async def read_figures(database: Database, metrics: Metrics) -> None:
+    """Read the figures that the database has; leave them as they are while it is unavailable."""
     with contextlib.suppress(errors.DatabaseUnavailable):
         metrics.xmin_age.set(await readiness.xmin_age(database))
         lag_seconds, paused = await publication.totals(database)
@@ -118,4 +132,3 @@ async def get_metrics(
         metrics.tables_unpublished.clear()
         for table, why in unpublished:
             metrics.tables_unpublished.labels(table, why).set(1)
-    return Response(generate_latest(metrics.registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

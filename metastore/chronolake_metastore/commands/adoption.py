@@ -70,6 +70,7 @@ class AdoptTableHandler(Handler[AdoptTable, NewTable]):
             command.creation,
             state.allowed_locations(name),
             evidence.neighbours,
+            state.rights,
         )
         # All is checked before the first event is appended.
         steps, adopted = adoption.history(command, created, evidence.former, origin.now)

@@ -32,14 +32,16 @@ def needs_of(names: Names, right: Right) -> Needs:
             if table not in tables:
                 tables.append(table)
     tables += names.tables_of_streams
-    return _needs_of_names(tuple(tables or names.namespaces), tuple(names.new), right)
+    return _needs_of_names(tuple(tables or names.namespaces), tuple(names.new), tuple(names.beside), right)
 
 
 @functools.lru_cache(maxsize=4_096)
-def _needs_of_names(named: tuple[str, ...], new: tuple[Scope, ...], right: Right) -> Needs:
+def _needs_of_names(
+    named: tuple[str, ...], new: tuple[Scope, ...], beside: tuple[Scope, ...], right: Right
+) -> Needs:
     scopes = [scope for scope in rights.scopes_of(named) if scope not in new]
     # What names nothing concerns the metastore itself.
-    return Needs(right if scopes or new else Right.ADMINISTER, scopes, new)
+    return Needs(right if scopes or new else Right.ADMINISTER, scopes, new, beside)
 
 
 class RightsOfGroup(msgspec.Struct, frozen=True):
@@ -70,7 +72,7 @@ class RightsQueries:
             self._held: Query[Mapping[str, Rights]] = Query.known({})
             self._ended: Query[AbstractSet[str]] = Query.known(frozenset())
             return
-        scopes = [scope for _, needs in callers for scope in (*needs.scopes, *needs.new)]
+        scopes = [scope for _, needs in callers for scope in (*needs.scopes, *needs.new, *needs.beside)]
         token_ids = {ctx.subject.token_id for ctx, _ in callers if ctx.subject.token_id is not None}
         table_ids = [ctx.table_id for ctx, _ in callers if ctx.table_id is not None]
         self._held = grants.find_held((ctx.subject.name for ctx, _ in callers), scopes, table_ids)

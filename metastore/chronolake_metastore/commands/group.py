@@ -313,6 +313,7 @@ def _decide(
         return answered
     request, needs = task.request, task.needs
     rights = UNLIMITED if needs is None else records.rights.of(request.ctx.subject)
+    state.rights = rights
     try:
         if needs is not None:
             check(rights, needs, request.ctx.subject.name, request.ctx.table_id)

@@ -52,7 +52,8 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     ``ending`` says whether the ``instants`` may end: their marks are loaded too. ``instant_queries`` load
     instants that the command does not name itself. ``streams`` are names of tables and of streams of them;
     ``tables_of_streams`` names tables all of whose streams are loaded. ``new`` are scopes of names that need
-    not exist: the caller needs its right there too.
+    not exist: the caller needs its right there too. ``beside`` are scopes on which the decision asks for the
+    rights of the caller itself (``State.rights``).
     """
 
     tables: Sequence[str] = ()
@@ -65,6 +66,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     streams: Sequence[tuple[str, str]] = ()
     tables_of_streams: Sequence[str] = ()
     new: Sequence[Scope] = ()
+    beside: Sequence[Scope] = ()
 
 
 class Handler(ABC, Generic[CommandT, EvidenceT]):

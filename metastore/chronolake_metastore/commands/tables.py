@@ -54,7 +54,12 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
     def names(self, command: CreateTable) -> Names:
         name = command.definition.name
         return Names(
-            tables=[name], catalog=True, namespaces=[split_table_name(name)[0]], new=rights.scopes_of([name])
+            tables=[name],
+            catalog=True,
+            namespaces=[split_table_name(name)[0]],
+            new=rights.scopes_of([name]),
+            # A dropped table of any name may have had the base path.
+            beside=[rights.EVERYTHING],
         )
 
     @override
@@ -96,6 +101,7 @@ class CreateTableHandler(Handler[CreateTable, NewTable]):
             command,
             state.allowed_locations(name),
             evidence.neighbours,
+            state.rights,
         )
         table_id = id_of_new_table(origin)
         last = take_over(state, table_id, payload, evidence, origin)

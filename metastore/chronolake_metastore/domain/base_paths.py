@@ -11,7 +11,9 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableCreated
+from chronolake_metastore.domain.rights import Rights
 from chronolake_model import base_paths as keys
+from chronolake_model.roles import Right, scope_of
 from chronolake_model.times import Micros
 
 NEIGHBOURS_MAX: Final = 1_000
@@ -58,10 +60,16 @@ def of_new_table(table_id: UUID, event: TableCreated) -> BasePath:
     return BasePath(table_id, keys.canonical_if_comparable(event.definition.base_path), is_checked=False)
 
 
-def refuse_taken(definition: NewDefinition, neighbours: Sequence[Neighbour]) -> None:
-    """Raise ``BasePathTaken`` unless all ``neighbours`` are dropped and the request takes them over."""
+def refuse_taken(definition: NewDefinition, neighbours: Sequence[Neighbour], rights: Rights) -> None:
+    """Raise ``BasePathTaken`` unless all ``neighbours`` are dropped, and the caller takes them over.
+
+    It takes over only what it could have created itself.
+    """
     live = next((neighbour for neighbour in neighbours if not neighbour.is_dropped), None)
-    taken = live or next((neighbour for neighbour in neighbours if neighbour.has_published), None)
+    foreign = next(
+        (neighbour for neighbour in neighbours if not rights.may(Right.DEFINE, scope_of(neighbour.name))), None
+    )
+    taken = live or foreign or next((neighbour for neighbour in neighbours if neighbour.has_published), None)
     if taken is None:
         return
     context = {
@@ -74,6 +82,12 @@ def refuse_taken(definition: NewDefinition, neighbours: Sequence[Neighbour]) -> 
     overlaps = f"the base path {definition.base_path!r} overlaps with {taken.base_path!r} of the"
     if live is not None:
         raise errors.BasePathTaken(f"{overlaps} table {live.name!r}; choose another base path", **context)
+    if foreign is not None:
+        raise errors.BasePathTaken(
+            f"{overlaps} dropped table {foreign.name!r}, whose files only an admin of its name may take over; "
+            "choose another base path",
+            **context,
+        )
     if not definition.reuse_base_path:
         raise errors.BasePathTaken(
             f"{overlaps} dropped table {taken.name!r}, whose files may still be there; choose another "

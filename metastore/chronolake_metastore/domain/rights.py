@@ -75,12 +75,14 @@ NONE: Final = Rights()
 class Needs(msgspec.Struct, frozen=True):
     """A right that a request needs on each of its scopes.
 
-    ``new`` are scopes of names that need not exist: that the caller may not use one reveals nothing.
+    ``new`` are scopes of names that need not exist: that the caller may not use one reveals nothing. ``beside``
+    are scopes of names that the decision may concern too: it asks for the rights there itself.
     """
 
     right: Right
     scopes: Sequence[Scope]
     new: Sequence[Scope] = ()
+    beside: Sequence[Scope] = ()
 
 
 def scopes_of(names: Iterable[str]) -> list[Scope]:
@@ -143,22 +145,33 @@ def _forbidden(right: Right, scope: Scope, subject: str) -> errors.Forbidden:
 
 def without_hidden(exc: errors.TimelineError, rights: Rights) -> errors.TimelineError:
     """The error without names of tables that the caller may not read."""
-    if rights.is_unlimited:
+    context = exc.context
+    other = context.get("renamed_to") or context.get("other_table") or context.get("table")
+    if rights.is_unlimited or other is None or rights.may_read(other):
         return exc
-    renamed_to = exc.context.get("renamed_to")
-    other = exc.context.get("table")
+    table_id = context.get("table_id")
     match exc:
-        case errors.TableNotFound() if renamed_to is not None and not rights.may_read(renamed_to):
-            table_id = exc.context.get("table_id")
-            return errors.TableNotFound(
-                exc.context["table"], table_id=None if table_id is None else UUID(table_id)
-            )
-        case errors.InstantNotFound() if renamed_to is not None and not rights.may_read(renamed_to):
-            return errors.InstantNotFound(exc.context["table"], exc.context["requested_time"])
-        case errors.BasePathTaken() if other is not None and not rights.may_read(other):
-            return errors.BasePathTaken(
+        case errors.TableNotFound() if "renamed_to" in context:
+            exc = errors.TableNotFound(context["table"], table_id=None if table_id is None else UUID(table_id))
+        case errors.InstantNotFound() if "renamed_to" in context:
+            exc = errors.InstantNotFound(context["table"], context["requested_time"])
+        case errors.BasePathTaken():
+            exc = errors.BasePathTaken(
                 "the base path overlaps with that of another table; choose another base path",
-                base_path=exc.context["base_path"],
+                base_path=context["base_path"],
+            )
+        case errors.BasePathShared():
+            exc = errors.BasePathShared(
+                f"files of table {context['table']!r} are not deleted: its base path overlaps with that of "
+                "another table; create it anew elsewhere",
+                table=context["table"],
+            )
+        case errors.InvalidTable():
+            exc = errors.InvalidTable(
+                "a dropped table at this base path has files of a pending instant; adopt a copy of the table's "
+                "files elsewhere, without those of this instant",
+                requested_time=context.get("requested_time"),
             )
         case _:
-            return exc
+            pass
+    return exc

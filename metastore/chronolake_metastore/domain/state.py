@@ -43,6 +43,7 @@ from chronolake_metastore.domain.locations import AllowedLocations
 from chronolake_metastore.domain.logs import CATALOG_ID, START, ChainHead, Clock
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.reported_files import BufferedFile
+from chronolake_metastore.domain.rights import UNLIMITED
 from chronolake_metastore.domain.streams import Stream, StreamKey
 from chronolake_metastore.domain.tables import Table, archived_instant
 from chronolake_model.files import WriteStat
@@ -134,6 +135,8 @@ class State:
     def __init__(self, loaded: Loaded, routes: Routes) -> None:
         self._routes = routes
         self.evolutions: dict[type[Evolution], Evolution] = {}
+        self.rights = UNLIMITED
+        """The rights of the caller of the present command, on what it names."""
         self.wall_offset = loaded.wall_offset
         self.marks = loaded.marks
         self.renamed = loaded.renamed

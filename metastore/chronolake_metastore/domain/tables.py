@@ -17,6 +17,7 @@ from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.events import TableAdopted, TableAltered, TableCreated, TableDropped
 from chronolake_metastore.domain.locations import AllowedLocations
 from chronolake_metastore.domain.namespaces import Namespace
+from chronolake_metastore.domain.rights import UNLIMITED, Rights
 from chronolake_model import base_paths as keys, nested_fields, storage
 from chronolake_model.columns import (
     PROPERTIES_BYTES_MAX,
@@ -205,8 +206,9 @@ def create(
     command: CreateTable,
     allowed: AllowedLocations,
     neighbours: Sequence[Neighbour] = (),
+    rights: Rights = UNLIMITED,
 ) -> TableCreated:
-    """Create a table, whose base path overlaps with those of ``neighbours``.
+    """Create a table, whose base path overlaps with those of ``neighbours``. ``rights`` are of the caller.
 
     Raises ``InvalidTable``, ``TableExists``, ``LocationNotAllowed``, ``BasePathTaken``, or
     ``NamespaceNotFound`` when nothing else is wrong.
@@ -222,7 +224,7 @@ def create(
         )
     # Checked before neighbours, so that a caller learns nothing about tables elsewhere.
     allowed.refuse_outside(definition.base_path, locations.address_of(definition.base_path, key))
-    base_paths.refuse_taken(definition, neighbours)
+    base_paths.refuse_taken(definition, neighbours, rights)
     if namespace is None:
         raise errors.NamespaceNotFound(split_table_name(definition.name)[0])
     return TableCreated(

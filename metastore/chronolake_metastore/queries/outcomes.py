@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from chronolake_metastore import errors
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.rights import Rights
 from chronolake_metastore.domain.subjects import request_id_of
 from chronolake_metastore.store import archived, outcomes
 from chronolake_metastore.store.archived import LogBorder
@@ -26,8 +29,15 @@ async def get(ctx: Context, database: Database, key: str) -> FoundOutcome:
         if border is not None:
             outcome = await _archived(database, border, request_id)
         if outcome is not None:
-            return outcome
+            return _without_hidden(outcome, ctx.rights)
     raise errors.OutcomeNotFound(key)
+
+
+def _without_hidden(outcome: FoundOutcome, rights: Rights) -> FoundOutcome:
+    """The outcome without the present name of its table, if the caller may not know it."""
+    if outcome.table is None or rights.may_read(outcome.table, outcome.table_id):
+        return outcome
+    return msgspec.structs.replace(outcome, table=None)
 
 
 async def _archived(database: Database, border: LogBorder, request_id: str) -> FoundOutcome | None:
@@ -46,4 +56,5 @@ async def _archived(database: Database, border: LogBorder, request_id: str) -> F
         table=None if found.table_id is None else names.get(found.table_id),
         version=found.version,
         recorded_at=found.recorded_at,
+        table_id=found.table_id,
     )

@@ -107,7 +107,7 @@ async def check_new(ctx: Context, database: Database, command: tables.CreateTabl
         allowed = await locations.allowed(database, connection, of_namespace)
         existing = await catalog.get_table(connection, name)
         neighbours = await transaction.read(connection, base_paths.find_neighbours(key, NEIGHBOURS_MAX + 1))
-    tables.create(namespace, existing, command, allowed, neighbours)
+    tables.create(namespace, existing, command, allowed, neighbours, ctx.rights)
 
 
 async def page(
@@ -195,7 +195,7 @@ async def check_adoption(ctx: Context, database: Database, command: adoption.Ado
         published_time = await transaction.read(connection, base_paths.find_published_time(dropped, pending))
         now = await clocks.now(connection)
         metastore = await identity.get(connection)
-    created = tables.create(namespace, existing, command.creation, allowed, neighbours)
+    created = tables.create(namespace, existing, command.creation, allowed, neighbours, ctx.rights)
     adoption.history(command, created, former, now)
     adoption.refuse_published_time(command, published_time)
     return AdoptionCheck(str(metastore.metastore_id), [str(table_id) for table_id in created.took_over])

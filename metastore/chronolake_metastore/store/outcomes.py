@@ -74,6 +74,7 @@ class FoundOutcome(msgspec.Struct, frozen=True):
     table: str | None
     version: int | None
     recorded_at: Micros | None
+    table_id: UUID | None
 
 
 def find(request_ids: Iterable[str]) -> Query[dict[str, StoredOutcome]]:
@@ -120,4 +121,4 @@ async def get(connection: AsyncConnection, request_id: str) -> FoundOutcome | No
         return None
     table_id, _, result, dialect, answer_digest, table, version, recorded_at = row
     unpacked = packed_results.unpack(bytes(result), table_id, version, recorded_at)
-    return FoundOutcome(request_id, unpacked, dialect, answer_digest, table, version, recorded_at)
+    return FoundOutcome(request_id, unpacked, dialect, answer_digest, table, version, recorded_at, table_id)
