@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from chronolake_metastore import errors
+from chronolake_metastore.batching.sequencer import Notifier, Sequencer
+from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.denials import RECORDED_PER_HOUR
+from chronolake_metastore.domain.subjects import Subject
+from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.service import denials
+from chronolake_metastore.service.denials import Denials
+from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_model.roles import Right
 from tests.processes import wait_until
 from tests.server import access, database, rest
 from tests.server.access import AccessServer, Caller
 from tests.server.database import Row
 from tests.server.rest import refused, succeeded
 
+NOBODY = Subject("token:nobody")
 BEGIN = {"action": "commit", "operation": "upsert", "writer": "w"}
 
 
@@ -70,7 +82,42 @@ def test_denied_reads_and_notes_are_recorded_once(server: AccessServer) -> None:
     assert [row["name"] for row in recorded] == ["orders", None, None, "orders"]
     assert recorded[0]["detail"].startswith(f"{nobody.subject} lacks the right 'read' on 'shop.orders'")
     assert recorded[0]["request_id"].startswith(f"{nobody.subject}»denied-")
-    assert (counted(server, "recorded", "read"), counted(server, "bounded", "read")) == (3, 6)
+    wait_until(lambda: counted(server, "recorded", "read") == 3)
+    assert counted(server, "bounded", "read") == 6
+    server.run("verify")
+
+
+def test_denials_that_cannot_be_recorded_are_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(denials, "QUEUE_MAX", 2)
+    settings, metrics = Settings(dsn="postgresql://nobody@127.0.0.1:1/nothing"), Metrics()
+
+    async def run() -> None:
+        both = asyncio.Event()
+        tries: list[None] = []
+
+        def refuse() -> None:
+            tries.append(None)
+            if len(tries) == 2:
+                both.set()
+            raise errors.DatabaseUnavailable("gone")
+
+        of_server = Database(settings)
+        lost = metrics.denied.labels("read", "lost")._value.get
+        of_all = Denials(Sequencer(of_server, settings, metrics, Notifier()), metrics, refuse)
+        for name in ("a", "b", "c"):
+            of_all.add(Context("nobody", name, subject=NOBODY), Right.READ, "tables.get", forbidden(name))
+        assert lost() == 1
+        recording = asyncio.ensure_future(of_all.run())
+        await both.wait()
+        assert lost() == 3
+        recording.cancel()
+        await of_server.close()
+
+    asyncio.run(run())
+
+
+def forbidden(table: str) -> errors.Forbidden:
+    return errors.Forbidden("no", right="read", on=f"shop.{table}")
 
 
 def test_commands_that_are_denied_too_often_are_answered_the_same_and_not_recorded(

@@ -18,6 +18,7 @@ from chronolake_metastore.domain import (
     cleans,
     deletions,
     eras,
+    grants,
     instants,
     leases,
     locations,
@@ -40,6 +41,7 @@ from chronolake_metastore.domain.results import AnyResult
 from chronolake_model import markers as wire_markers, schemas as wire_schemas, tables as wire_tables
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
+from chronolake_model.roles import Role
 from chronolake_model.times import format_time, parse_time
 from chronolake_model.vocabulary import Action, IndexType, TableService
 from tests.store.history import file_of
@@ -89,7 +91,7 @@ def test_each_command_keeps_its_budget(recording: Recording) -> None:
     serve(recording)
     stream(recording)
     adopt(recording)
-    change_tokens(recording)
+    change_access(recording)
     locate(recording)
     archive(recording)
 
@@ -212,8 +214,10 @@ def stream(recording: Recording) -> None:
     recording.done(streams.ExpireStream(*name, "reaper"))
 
 
-def change_tokens(recording: Recording) -> None:
-    """Create, rotate and revoke a token."""
+def change_access(recording: Recording) -> None:
+    """Create, rotate and revoke a token; grant and revoke a role."""
+    recording.done(grants.GrantRole("token:abcdefghij", Role.WRITER, "shop"))
+    recording.done(grants.RevokeRole("token:abcdefghij", "shop"))
     recording.done(tokens.CreateToken("abcdefghij", "a-key", "a digest", False, 60))
     recording.done(tokens.RotateToken("abcdefghij", "a-key", "another digest", 60))
     recording.done(tokens.RevokeToken("abcdefghij"))
