@@ -157,8 +157,12 @@ def test_a_stranger_learns_what_to_do_and_is_not_retried(
     assert "x" * 40 not in str(refused.value)
 
 
-def test_the_command_line_has_the_token_from_a_file(
-    guarded: ServerProcess, token_file: Path, capsys: pytest.CaptureFixture[str]
+def test_the_command_line_has_the_token_from_a_file_or_a_profile(
+    guarded: ServerProcess,
+    token_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     created = ["namespaces", "create", "shop", "--url", guarded.url]
 
@@ -167,6 +171,12 @@ def test_the_command_line_has_the_token_from_a_file(
     assert main.run(["--token-file", str(token_file), "--url", guarded.url, "events", "--json"]) == 0
     assert main.run(created) == 6
     assert main.run([*created, "--token-file", str(token_file / "nowhere")]) == 2
+    config = tmp_path / "chronolake" / "config.toml"
+    config.parent.mkdir()
+    config.write_text(f'[profiles.lake]\nurl = "{guarded.url}"\ntoken_file = "{token_file}"\n')
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    assert main.run(["--profile", "lake", "namespaces", "list"]) == 0
+    assert main.run(["namespaces", "list", "--profile", "lake"]) == 0
     printed = capsys.readouterr()
     assert SECRET not in printed.out + printed.err
     assert "CHRONOLAKE_TOKEN_FILE" in printed.err

@@ -49,10 +49,11 @@ spark = chronolake_spark.session(
 client = chronolake.connect(url, token_file=token_file)
 client.create_namespace("shop")
 rows = spark.createDataFrame([(1, "de"), (2, "fr")], "id long, country string")
-chronolake_spark.create_table(
-    client, "shop.orders", rows.schema, base_path=f"{folder}/orders", record_key_fields=["id"], buckets=2,
-    type=TableType.MERGE_ON_READ,
-)
+for name in ("orders", "copy"):
+    chronolake_spark.create_table(
+        client, f"shop.{name}", rows.schema, base_path=f"{folder}/{name}", record_key_fields=["id"], buckets=2,
+        type=TableType.MERGE_ON_READ,
+    )
 orders = chronolake_spark.table(spark, "shop.orders", client=client)
 orders.upsert(rows)
 orders.upsert(rows)
@@ -65,10 +66,19 @@ print("rows", sorted(map(tuple, frame.collect())))
 options = ", ".join(f"{name} '{text}'" for name, text in given.items())
 spark.sql(f"CREATE TEMPORARY VIEW plain USING chronolake OPTIONS ({options})")
 print("plain", spark.sql("SELECT count(*) FROM plain").first()[0])
+changes = spark.readStream.format("chronolake").options(**given).load().select("id", "country")
+copied = given | {"table": "shop.copy", "checkpointLocation": f"{folder}/checkpoints"}
+query = changes.writeStream.format("chronolake").options(**copied).trigger(availableNow=True)
+query.start().awaitTermination()
+print("streamed", chronolake_spark.table(spark, "shop.copy", client=client).read().count())
 etl = ClientCredentials(client_id="etl", client_secret_file=secret_file, token_url=token_url)
 chronolake_spark.views(spark, "shop", chronolake.ServerAccess(url, oauth=etl))
 spark.sql("INSERT INTO orders VALUES (3, 'it')")
 print("views", spark.sql("SELECT count(*) FROM orders").first()[0])
+try:
+    spark.read.format("chronolake").options(table="shop.orders", url=url).load()
+except chronolake.errors.Unauthenticated as refused:
+    print("refused", refused)
 for name, file in (("token", token_file), ("oauth_client_secret", secret_file)):
     try:
         spark.read.format("chronolake").options(table="shop.orders").option(name, Path(file).read_text()).load()
@@ -123,15 +133,21 @@ def test_tasks_read_the_files_that_options_name_and_nothing_shows_what_is_in_the
         )
 
     assert "rows [(1, 'de'), (2, 'fr')]" in ended.stdout, ended.stderr[-4_000:]
-    assert [line for line in ended.stdout.splitlines() if line.startswith(("compacted", "plain", "views"))] == [
+    assert [
+        line
+        for line in ended.stdout.splitlines()
+        if line.startswith(("compacted", "plain", "streamed", "views"))
+    ] == [
         "compacted 1",
         "plain 2",
+        "streamed 2",
         "views 3",
     ]
+    assert "refused The request has no token" in ended.stdout
     assert ended.stdout.count("secrets are in files") == 2
     events = "".join(path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file())
     assert "shop.orders" in events
     shown = ended.stdout + ended.stderr + server.log() + events
-    assert not [secret for secret in (ADMIN, CLIENT_SECRET, *idp.given) if secret in shown]
+    assert not [secret for secret in (ADMIN, CLIENT_SECRET, *idp.given, "not-the-token") if secret in shown]
     with chronolake.connect(server.url, token=ADMIN) as client:
         assert {event.actor for event in client.events()} == {"admin", "oidc:corp:etl"}
