@@ -60,23 +60,25 @@ class Identifier:
             source = self._oidc
         if source is None:
             raise errors.Unauthenticated(Reason.UNKNOWN_TOKEN)
-        if address is None:
+        if address is None or source.remembers(token):
             return await source.identify(token)
-        return await self._identify_bounded(source, token, address)
+        return await self._identify_unknown(source, token, address)
 
-    async def _identify_bounded(
+    async def _identify_unknown(
         self, source: TokenVerifier | OidcVerifier, token: str, address: str
     ) -> Subject:
-        seconds = self._unknown.seconds_until_free(address)
-        if seconds and not source.remembers(token):
+        if seconds := self._unknown.seconds_until_free(address):
             detail = "this address has sent too many tokens that are not accepted"
             raise rates.rate_limited("address", detail, seconds)
+        # Before it is verified, so that no more are verified at a time.
+        self._unknown.count(address)
         try:
-            return await source.identify(token)
-        except errors.Unauthenticated:
-            if not source.remembers(token):
-                self._unknown.count(address)
+            subject = await source.identify(token)
+        except errors.Unavailable:
+            self._unknown.discount(address)
             raise
+        self._unknown.discount(address)
+        return subject
 
 
 def of_settings(settings: Settings, database: Database) -> Identifier | None:

@@ -39,6 +39,11 @@ class BoundedRate:
             del self._due[next(iter(self._due))]
         self._due[caller] = due + self._interval
 
+    def discount(self, caller: str) -> None:
+        """Take back an event that was counted."""
+        if caller in self._due:
+            self._due[caller] -= self._interval
+
 
 def rate_limited(of: str, detail: str, seconds: float) -> errors.RateLimited:
     """The refusal of a request that may be sent again after ``seconds``, by the rate of a kind of caller."""
