@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _ATTACKS: Final = "server/test_attacks_on_rights.py::"
+_FILTERS: Final = "server/test_filters.py::"
+_FIGURES: Final = f"{_FILTERS}test_t62_the_figures_of_the_server_need_the_right_to_read_everything"
 _LOCATIONS: Final = "server/test_locations.py::"
 _OIDC: Final = "server/test_oidc.py::"
 _POLICIES: Final = "domain/test_session_policies.py::"
@@ -176,7 +178,7 @@ ATTACKS: Final = {
     24: Attack(
         "figures of the server are open",
         "GHSA-h238-5mwf-8xw8 (lakeFS)",
-        (f"{_STRANGERS}test_unknown_addresses_and_other_spellings_of_open_ones_need_a_caller",),
+        (_FIGURES, f"{_STRANGERS}test_unknown_addresses_and_other_spellings_of_open_ones_need_a_caller"),
     ),
     25: Attack(
         "a rename is checked at one end",
@@ -197,6 +199,8 @@ ATTACKS: Final = {
         "lists, their lengths and their cursors tell of hidden objects",
         "gravitino #7882, unitycatalog #1344",
         (
+            f"{_FILTERS}test_t28_no_list_names_a_hidden_table_or_its_namespace",
+            f"{_FILTERS}test_t28_a_hidden_name_is_one_that_does_not_exist",
             "store/test_readable.py::test_each_list_is_what_the_roles_let_a_caller_read",
             "store/test_readable.py::test_tables_that_a_caller_may_not_read_are_not_read_for_it",
         ),
@@ -339,20 +343,27 @@ ATTACKS: Final = {
     53: Attack(
         "an idempotency key of another caller gives its answer, or shows that it was used",
         "our own",
-        (f"{_ATTACKS}test_t53_a_key_of_another_caller_is_a_new_one",),
+        (
+            f"{_FILTERS}test_t53_keys_and_outcomes_belong_to_their_subject",
+            f"{_FILTERS}test_t53_an_outcome_does_not_tell_the_present_name_of_a_table_that_is_hidden_now",
+        ),
     ),
     54: Attack(
         "a stream outlives the token of its caller",
         "our own",
         (
             "server/test_tokens.py::test_a_stream_of_events_ends_when_its_token_is_revoked",
+            "server/test_revocation.py::test_an_arrow_stream_ends_when_its_token_is_revoked",
             f"{_STRANGERS}test_a_stream_whose_caller_is_no_longer_known_is_cut_off",
         ),
     ),
     55: Attack(
         "a command that waited is executed although its caller has lost its rights meanwhile",
         "our own",
-        (f"{_ATTACKS}test_t55_a_token_that_ended_while_its_command_waited_is_refused", _DECIDED),
+        (
+            "server/test_revocation.py::test_a_revocation_ends_commands_that_wait",
+            f"{_ATTACKS}test_t55_a_token_of_an_issuer_that_ended_while_its_command_waited_is_refused",
+        ),
     ),
     56: Attack(
         "a transaction with one forbidden table changes the others",
@@ -394,6 +405,8 @@ ATTACKS: Final = {
         "a base path at, above or below that of others, by a link, or in another store",
         "our own",
         (
+            f"{_FILTERS}test_a_base_path_of_a_hidden_table_is_taken_without_a_name",
+            f"{_FILTERS}test_a_dropped_table_gives_its_base_path_only_to_an_admin_of_its_name",
             _OUTSIDE,
             "server/test_base_paths.py::test_a_base_path_is_taken_in_every_spelling",
             "server/test_revoked_locations.py::"
@@ -406,6 +419,7 @@ ATTACKS: Final = {
         "figures and documents are open to strangers",
         "our own",
         (
+            _FIGURES,
             f"{_STRANGERS}test_open_addresses_are_open_to_reads_alone",
             f"{_STRANGERS}test_unknown_addresses_and_other_spellings_of_open_ones_need_a_caller",
         ),
