@@ -31,6 +31,25 @@ COMMENT ON COLUMN chronolake.audit_tokens.acts_for_others IS 'Of a new token: wh
 COMMENT ON COLUMN chronolake.audit_tokens.previous_until IS 'Of a rotation: until when the former secret is accepted';
 COMMENT ON COLUMN chronolake.audit_tokens.version IS 'The version of the event in the log of the catalog';
 
+COMMENT ON VIEW chronolake.audit_grants IS 'A row for each role that was granted, also if it has ended.';
+COMMENT ON COLUMN chronolake.audit_grants.subject IS 'The subject that has the role';
+COMMENT ON COLUMN chronolake.audit_grants.name IS 'The name of a token now; it is not in the log';
+COMMENT ON COLUMN chronolake.audit_grants.role IS '`reader`, `writer`, `maintainer` or `admin`';
+COMMENT ON COLUMN chronolake.audit_grants.pattern IS 'The names that the role is on; of one table its name then, and the table columns have it now';
+COMMENT ON COLUMN chronolake.audit_grants.granted_at IS 'When it was granted, by the clock of the catalog; `actor` granted it';
+COMMENT ON COLUMN chronolake.audit_grants.ended_at IS 'When it was revoked or replaced, or its table was dropped; null while the subject has it';
+COMMENT ON COLUMN chronolake.audit_grants.ended_by IS 'Who did that';
+COMMENT ON COLUMN chronolake.audit_grants.version IS 'The version of the event in the log of the catalog';
+
+COMMENT ON VIEW chronolake.audit_denials IS 'The requests of known callers that were refused because a right is lacking, as far as they are recorded: a server records 100 of a subject in an hour.';
+COMMENT ON COLUMN chronolake.audit_denials.refused_at IS 'The wall clock of the database';
+COMMENT ON COLUMN chronolake.audit_denials.subject IS 'The caller, without the name for which it acts';
+COMMENT ON COLUMN chronolake.audit_denials.command IS 'The command, such as `CompleteInstant`, or the name of the read';
+COMMENT ON COLUMN chronolake.audit_denials.table_name IS 'The table that it named first; null for a namespace';
+COMMENT ON COLUMN chronolake.audit_denials.table_id IS 'Its id; null if there was none, or if the caller may not know that there was';
+COMMENT ON COLUMN chronolake.audit_denials.version IS 'The version of the table''s log at the decision';
+COMMENT ON COLUMN chronolake.audit_denials.detail IS 'The right that was lacking, and on what';
+
 COMMENT ON FUNCTION chronolake.tables_as_of IS 'A row for each table that existed at the moment `at`, also if it was dropped later: its definition (`table_type`, `base_path`), when it was created and dropped (`created_at`, `dropped_at`), the last instant that completed at `at` or before (`requested_time`, `requested_digits`, `completion_time`, `completion_digits`; null if there was none, or if it has left PostgreSQL: the archive has it), the live files at `at`, as in a snapshot as of it (`files`, `size_bytes`), and the `records` of their base files; changes in log files are not counted, and all three are null where files that were cleaned may have left PostgreSQL. `table_name` is the present or last name, not the one at `at`.';
 
 COMMENT ON FUNCTION chronolake.state_at IS 'A row for each table that existed at a `position` of the log, which is that of a cut or a cursor over all tables (null: the present end), also if it was dropped later (`dropped_at`): the `version` of its last event up to there, the time to read it `as_of` (`as_of_digits`), its `schema_version`, and the tick of its clock in microseconds (`tick_us`). It fails, and says why, for a position whose events have left PostgreSQL. `table_name` is the present or last name.';

@@ -46,7 +46,7 @@ def of_duckdb(connection: duckdb.DuckDBPyConnection, query: str) -> Rows:
 def of_postgres(dsn: str, query: str) -> Rows:
     """The rows of a query for an auditor in PostgreSQL."""
     with psycopg.connect(dsn) as connection:
-        connection.execute("SET ROLE chronolake_auditor")
+        connection.execute("SET ROLE chronolake_auditor; SET search_path TO chronolake")
         return comparable(connection.execute(query.encode()).fetchall())
 
 

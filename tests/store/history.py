@@ -29,9 +29,13 @@ from chronolake_metastore.domain import (
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context, Dialect
 from chronolake_metastore.domain.definitions import NewDefinition
+from chronolake_metastore.domain.denials import RecordDenial
+from chronolake_metastore.domain.grants import GrantRole, RevokeRole
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.results import AnyResult
+from chronolake_metastore.domain.subjects import Subject, request_id_of
+from chronolake_metastore.domain.tokens import CreateToken
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.settings import Settings
@@ -44,11 +48,14 @@ from chronolake_model import (
 )
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
+from chronolake_model.roles import Right, Role
 from chronolake_model.times import Micros, Tick, parse_time
 from chronolake_model.vocabulary import Action
 from chronolake_storage.files import Files
 from tests.store import shown
 
+READER, STRANGER = "token:abcdefghij", "token:klmnopqrst"
+"""A subject that may read everything, and one that may do nothing."""
 START_US = 1_750_000_000_123_456
 SECOND_US = 1_000_000
 ADDRESS = "192.0.2.7"
@@ -115,6 +122,15 @@ class History:
         [refusal] = self.send(command, actor=actor)
         assert isinstance(refusal, errors.TimelineError)
         return refusal
+
+    def denied(self, command: Command, right: Right | None, name: str = READER) -> None:
+        """A command that is refused because a subject lacks a right; without one it decides that itself."""
+        subject = Subject(name)
+        request_id = request_id_of(subject, f"{self._keys}-{next(self._numbers)}")
+        ctx = Context(name, request_id, ADDRESS, "/v1/somewhere", subject=subject)
+        task = group.task_of(group.request_of(ctx, command), right)
+        [refusal] = self._runner.run(group.run_tasks(self._session, [task], SECOND_US)).results
+        assert isinstance(refusal, errors.Forbidden | errors.NotFound), refusal
 
     def rebuild(self, archive: Files | None = None) -> None:
         """Drop the projections and make them anew; from an archive too, where events have left."""
@@ -201,6 +217,24 @@ class History:
         )
 
 
+def make_token(dsn: str) -> None:
+    """The token of ``READER``, as only the owner can make it."""
+    with History(dsn, role="none", keys="owner") as owner:
+        owner.done(CreateToken(READER.partition(":")[2], "a-key", "a digest", False, None))
+
+
+def make_roles(history: History, *names: str) -> None:
+    """A role that was replaced and one that was revoked, and denials on tables."""
+    history.done(GrantRole(READER, Role.ADMIN, "*"))
+    history.done(GrantRole(READER, Role.READER, "*"), actor="eve")
+    history.done(GrantRole(STRANGER, Role.WRITER, "shop"))
+    history.done(RevokeRole(STRANGER, "shop"))
+    for name in names:
+        history.denied(tables.DropTable(name), Right.DEFINE)
+        history.denied(tables.DropTable(name), Right.DEFINE, STRANGER)
+    history.denied(RecordDenial("show_table", "read", names[0], "no"), None, STRANGER)
+
+
 def completion(table: str, requested_time: str, buckets: Sequence[int]) -> instants.CompleteInstant:
     """The command that completes an instant with a file of ten records in each of these buckets."""
     stats = [file_of(requested_time, bucket) for bucket in buckets]
@@ -218,41 +252,40 @@ def _many_files(requested_time: str) -> list[str]:
     return [file_of(requested_time, bucket).file_name for bucket in range(150)]
 
 
-def make_history(history: History) -> dict[str, str]:
+def make_history(history: History, namespace: str = "shop") -> dict[str, str]:
     """Three tables, one of them dropped, with a conflict, a rollback, and pending instants; times by name."""
-    history.make_namespace("shop")
-    history.make_table("shop.orders")
-    history.make_table("shop.clicks", Tick.MICROSECOND)
-    history.make_table("shop.dropped")
+    orders, clicks, dropped = (f"{namespace}.{name}" for name in ("orders", "clicks", "dropped"))
+    history.make_namespace(namespace)
+    history.make_table(orders)
+    history.make_table(clicks, Tick.MICROSECOND)
+    history.make_table(dropped)
     times = {}
-    times["first"], times["first completed"] = history.write("shop.orders", 0, 1, 2)
+    times["first"], times["first completed"] = history.write(orders, 0, 1, 2)
     history.pass_seconds(60)
-    history.write("shop.dropped", 0)
-    failed = history.begin("shop.dropped")
-    history.roll_back("shop.dropped", failed, files_to_delete=_many_files(failed))
+    history.write(dropped, 0)
+    failed = history.begin(dropped)
+    history.roll_back(dropped, failed, files_to_delete=_many_files(failed))
     clustered = NewPlan([FileGroupName("", bucket_file_id(0))])
-    history.done(
-        instants.BeginInstant("shop.dropped", "nightly", Action.CLUSTERING, inflight=False, plan=clustered)
-    )
+    history.done(instants.BeginInstant(dropped, "nightly", Action.CLUSTERING, inflight=False, plan=clustered))
     note = wire_schemas.AddColumn("note", "string")
-    history.change_schema("shop.orders", note, wire_schemas.RenameColumn("note", "remark"))
-    loser = history.begin("shop.orders", writer="hourly", actor="bob")
-    times["winner"], times["winner completed"] = history.write("shop.orders", 1, writer="nightly")
-    history.refused(completion("shop.orders", loser, [1, 3]), actor="bob")
-    history.roll_back("shop.orders", loser, "hourly")
+    history.change_schema(orders, note, wire_schemas.RenameColumn("note", "remark"))
+    loser = history.begin(orders, writer="hourly", actor="bob")
+    times["winner"], times["winner completed"] = history.write(orders, 1, writer="nightly")
+    history.refused(completion(orders, loser, [1, 3]), actor="bob")
+    history.roll_back(orders, loser, "hourly")
     times["loser"] = loser
     history.pass_seconds(60)
-    history.drop_table("shop.dropped")
-    history.write("shop.clicks", 3)
+    history.drop_table(dropped)
+    history.write(clicks, 3)
     clustered = NewPlan([FileGroupName("", bucket_file_id(3))])
     withdrawn = history.done(
-        instants.BeginInstant("shop.clicks", "nightly", Action.CLUSTERING, inflight=False, plan=clustered)
+        instants.BeginInstant(clicks, "nightly", Action.CLUSTERING, inflight=False, plan=clustered)
     )
-    history.roll_back("shop.clicks", shown.instant(withdrawn).requested_time)
-    history.done(streams.OpenStream("shop.clicks", "job", "job-1"))
-    times["abandoned"] = history.begin("shop.orders", writer="dead", lease_seconds=5)
-    history.mark("shop.orders", times["abandoned"], 1, 2, 3)
-    history.report("shop.orders", times["abandoned"], 3)
+    history.roll_back(clicks, shown.instant(withdrawn).requested_time)
+    history.done(streams.OpenStream(clicks, "job", "job-1"))
+    times["abandoned"] = history.begin(orders, writer="dead", lease_seconds=5)
+    history.mark(orders, times["abandoned"], 1, 2, 3)
+    history.report(orders, times["abandoned"], 3)
     history.pass_seconds(3_600)
-    times["pending"] = history.begin("shop.orders", writer="alive")
+    times["pending"] = history.begin(orders, writer="alive")
     return times

@@ -13,11 +13,22 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 from chronolake_metastore.domain import refusals
-from chronolake_metastore.domain.tokens import CreateToken
+from chronolake_metastore.domain.grants import GrantRole
+from chronolake_metastore.domain.tables import AlterTable, DropTable
 from chronolake_metastore.projections.registry import TABLES as PROJECTIONS
+from chronolake_model.roles import Role
 from chronolake_model.times import MICROS_MAX, Micros, Tick, format_time, to_datetime
 from tests.examples import examples
-from tests.store.history import ADDRESS, History, file_of, make_history
+from tests.store.history import (
+    ADDRESS,
+    READER,
+    STRANGER,
+    History,
+    file_of,
+    make_history,
+    make_roles,
+    make_token,
+)
 from tests.store.streamed import Streamed
 
 Row = dict[str, Any]
@@ -41,6 +52,8 @@ VIEWS = (
     "audit_streams",
     "audit_tables",
     "audit_tokens",
+    "audit_grants",
+    "audit_denials",
 )
 
 
@@ -61,10 +74,11 @@ class Audited:
 
 @pytest.fixture(scope="module")
 def audited(shared_dsn: str) -> Iterator[Audited]:
-    with History(shared_dsn, role="none", keys="owner") as owner:
-        owner.done(CreateToken("abcdefghij", "a-key", "a digest", False, None))
+    make_token(shared_dsn)
     with History(shared_dsn) as history:
-        yield Audited(history, make_history(history))
+        times = make_history(history)
+        make_roles(history, "shop.orders")
+        yield Audited(history, times)
 
 
 # ---------------------------------------------------------------------------------- times
@@ -233,6 +247,50 @@ def test_every_command_is_listed_once(audited: Audited) -> None:
     )
 
     assert row["told"] == row["requests"] == row["outcomes"]
+
+
+def test_a_grant_has_its_grantor_and_its_end(audited: Audited) -> None:
+    rows = audited.query(
+        "SELECT subject, name, role, pattern, table_name, actor, ended_at IS NULL AS is_held, ended_by"
+        " FROM chronolake.audit_grants ORDER BY version"
+    )
+
+    assert [tuple(row.values()) for row in rows] == [
+        (READER, None, "admin", "*", None, "ann", False, "eve"),
+        (READER, None, "reader", "*", None, "eve", True, None),
+        (STRANGER, None, "writer", "shop", None, "ann", False, "ann"),
+    ]
+
+
+def test_a_grant_on_a_table_follows_it_and_ends_with_it(dsn: str) -> None:
+    grants = "SELECT pattern, table_name, ended_at, ended_by FROM chronolake.audit_grants"
+    with History(dsn) as history:
+        audited = Audited(history, {})
+        history.make_namespace("shop")
+        history.make_table("shop.orders")
+        history.done(GrantRole(READER, Role.WRITER, "shop.orders"))
+        history.done(AlterTable("shop.orders", "shop.sales"))
+        [renamed] = audited.query(grants)
+        history.done(DropTable("shop.sales"), actor="bob")
+        [dropped] = audited.query(grants)
+
+    assert tuple(renamed.values()) == ("shop.orders", "shop.sales", None, None)
+    assert dropped["ended_at"] is not None
+    assert dropped["ended_by"] == "bob"
+
+
+def test_a_denial_has_the_subject_the_command_and_the_lacking_right(audited: Audited) -> None:
+    rows = audited.query(
+        "SELECT subject, actor, address, command, table_name, table_id IS NULL AS is_hidden, detail"
+        " FROM chronolake.audit_denials ORDER BY refused_at, length(request_id), request_id"
+    )
+    lacking = "lacks the right 'define' on 'shop.orders'; ask an administrator for the role 'admin' there"
+
+    assert [tuple(row.values()) for row in rows] == [
+        (READER, READER, ADDRESS, "DropTable", "shop.orders", False, f"{READER} {lacking}"),
+        (STRANGER, STRANGER, ADDRESS, "DropTable", "shop.orders", True, f"{STRANGER} {lacking}"),
+        (STRANGER, STRANGER, ADDRESS, "show_table", "shop.orders", False, "no"),
+    ]
 
 
 # ---------------------------------------------------------------------------------- pending

@@ -119,6 +119,7 @@ CREATE OR REPLACE VIEW chronolake.audit_markers AS FROM postgresql.chronolake.au
 CREATE OR REPLACE VIEW chronolake.audit_pending AS FROM postgresql.chronolake.audit_pending;
 CREATE OR REPLACE VIEW chronolake.audit_streams AS FROM postgresql.chronolake.audit_streams;
 CREATE OR REPLACE VIEW chronolake.audit_tokens AS FROM postgresql.chronolake.audit_tokens;
+CREATE OR REPLACE VIEW chronolake.audit_grants AS FROM postgresql.chronolake.audit_grants;
 CREATE OR REPLACE VIEW chronolake.audit_services AS
 SELECT * REPLACE (details::json AS details) FROM postgresql.chronolake.audit_services;
 CREATE OR REPLACE MACRO chronolake.tables_as_of(moment) AS TABLE
@@ -341,6 +342,24 @@ LEFT JOIN chronolake.log_instant winner
     ON winner.table_id = r.table_id AND winner.requested_time = chronolake.moment_of(r.context ->> 'winner')
 WHERE r.code = 'write-conflict';
 
+CREATE OR REPLACE VIEW chronolake.audit_denials AS
+SELECT
+    r.refused_at,
+    regexp_replace(r.request_id, '»[^»]*$', '') AS subject,
+    r.actor,
+    r.address,
+    coalesce(r.context ->> 'denied', r.command) AS command,
+    r.table_name,
+    r.table_id,
+    r.version,
+    r.instant AS requested_time,
+    chronolake.instant_time(r.instant, coalesce(l.tick_us, 1000)) AS requested_digits,
+    r.detail,
+    r.request_id
+FROM chronolake.refusal r
+LEFT JOIN chronolake.log_table l ON l.table_id = r.table_id
+WHERE r.code = 'forbidden';
+
 CREATE OR REPLACE VIEW chronolake.audit_rollbacks AS
 SELECT
     l.table_name,
@@ -451,3 +470,6 @@ SELECT
 FROM changed c
 JOIN chronolake.log_table l ON l.table_id = c.table_id;
 -- end of live
+
+-- Queries name the views without the schema, as in PostgreSQL.
+USE chronolake;

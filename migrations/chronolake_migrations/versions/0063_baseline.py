@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0062"
+revision = "0063"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -78,7 +78,9 @@ OBJECTS = (
     "views/audit_commands",
     "views/audit_conflicts",
     "views/audit_deletions",
+    "views/audit_denials",
     "views/audit_files",
+    "views/audit_grants",
     "views/audit_history",
     "views/audit_markers",
     "views/audit_pending",
