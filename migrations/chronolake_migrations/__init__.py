@@ -1,8 +1,8 @@
 """The schema of the database: alembic revisions, which run SQL scripts.
 
 ``baseline/`` is the schema of the first revision, one object per file. ``versions/`` has the revisions, and the
-SQL of all but the first. ``roles.sql``, ``grants.sql`` and ``comments.sql`` run at each migration. A released
-revision is never edited.
+SQL of all but the first. ``roles.sql``, ``grants.sql``, ``comments.sql`` and ``namespace_audit.sql`` run at
+each migration. A released revision is never edited.
 """
 
 from __future__ import annotations

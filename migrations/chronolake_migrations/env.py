@@ -35,7 +35,10 @@ def _migrate(connection: Connection) -> None:
 
 
 def _grant(connection: Connection) -> None:
-    """Make the roles, grant their rights and comment; only the owner of the schema can grant and comment."""
+    """Make the roles, grant their rights, comment, and make what auditors of namespaces read.
+
+    Only the owner of the schema can do more than make the roles.
+    """
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     driver.execute(scripts.read("roles.sql"))
@@ -43,6 +46,7 @@ def _grant(connection: Connection) -> None:
     if connection.execute(owner, {"name": SCHEMA}).scalar_one():
         driver.execute(scripts.read("grants.sql"))
         driver.execute(scripts.read("comments.sql"))
+        driver.execute(scripts.read("namespace_audit.sql"))
 
 
 def _connect(dsn: str) -> psycopg.Connection:

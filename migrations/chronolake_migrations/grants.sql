@@ -1,5 +1,6 @@
--- All privileges of the two roles. This file runs at each migration, because a database that was restored from a dump may
--- lack them. A privilege that a release takes away is revoked by the revision of that release.
+-- All privileges of servers and auditors; namespace_audit.sql has those of auditors of namespaces. This file runs at each
+-- migration, because a database that was restored from a dump may lack them. A privilege that a release takes away is revoked
+-- by the revision of that release.
 
 GRANT USAGE ON SCHEMA chronolake TO chronolake_server, chronolake_auditor;
 

@@ -5,7 +5,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
-    FOREACH name IN ARRAY ARRAY['chronolake_server', 'chronolake_auditor'] LOOP
+    FOREACH name IN ARRAY ARRAY['chronolake_server', 'chronolake_auditor', 'chronolake_namespace_auditor'] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = name) THEN
             BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', name);

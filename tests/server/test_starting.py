@@ -267,7 +267,7 @@ RIGHTS = """
 
 def test_rights_that_a_dump_came_without_are_granted_by_the_next_migration(dsn: str) -> None:
     before = database.query(dsn, RIGHTS)
-    for role in ("chronolake_server", "chronolake_auditor"):
+    for role in ("chronolake_server", "chronolake_auditor", "chronolake_namespace_auditor"):
         database.query_nothing(dsn, f"REVOKE ALL ON ALL TABLES IN SCHEMA chronolake FROM {role}")
         database.query_nothing(dsn, f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA chronolake FROM {role}")
         database.query_nothing(dsn, f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA chronolake FROM {role}")

@@ -39,21 +39,9 @@ READABLE_BESIDES = ("metastore", "base_path", "steady_clock", "alembic_version",
 EMPTY = ("archived_era", "location")
 """The same, without rows here."""
 VIEWS = (
-    "audit_history",
-    "audit_commands",
-    "audit_pending",
-    "audit_files",
-    "audit_rollbacks",
-    "audit_markers",
-    "audit_deletions",
-    "audit_conflicts",
-    "audit_schemas",
-    "audit_services",
-    "audit_streams",
-    "audit_tables",
-    "audit_tokens",
-    "audit_grants",
-    "audit_denials",
+    *("audit_history", "audit_commands", "audit_pending", "audit_files", "audit_rollbacks", "audit_markers"),
+    *("audit_deletions", "audit_conflicts", "audit_schemas", "audit_services", "audit_streams", "audit_tables"),
+    *("audit_tokens", "audit_grants", "audit_denials"),
 )
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Annotated, Final
 
 import typer
 
 from chronolake_metastore import errors, object_storage
 from chronolake_metastore.cli import owning
-from chronolake_metastore.cli.options import existing, of_settings
+from chronolake_metastore.cli.options import checked_namespace, existing, of_settings
 from chronolake_metastore.domain.locations import AllowLocation, RevokeLocation
 from chronolake_metastore.domain.results import LocationResult
 from chronolake_metastore.queries import readiness
@@ -18,7 +17,6 @@ from chronolake_metastore.settings import LogLevel, Settings
 from chronolake_metastore.store import locations
 from chronolake_metastore.store.locations import StoredLocation
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_model.names import NAME_PATTERN
 
 PAGE: Final = 1_000
 """Locations that are read at once."""
@@ -41,7 +39,7 @@ def allow(settings: Settings, *, namespace: _Namespace, location: _Location) -> 
     the login that migrates, and may run again. There are no wildcards.
     """
     place = object_storage.location_of(location)
-    is_changed = change(settings, AllowLocation(_checked(namespace), place))
+    is_changed = change(settings, AllowLocation(checked_namespace(namespace), place))
     typer.echo(f"{namespace}: {place} {'is allowed' if is_changed else 'was allowed before'}")
 
 
@@ -52,7 +50,7 @@ def revoke(settings: Settings, *, namespace: _Namespace, location: _Location) ->
 
     Tables that are there can be read, written and dropped as before, but servers touch their storage no more.
     """
-    place = _listed(existing(settings), _checked(namespace), location)
+    place = _listed(existing(settings), checked_namespace(namespace), location)
     is_changed = change(settings, RevokeLocation(namespace, place))
     if not is_changed:
         raise errors.ConfigurationError(
@@ -85,12 +83,6 @@ def change(settings: Settings, command: AllowLocation | RevokeLocation) -> bool:
         return result.is_changed
 
     return owning.run(settings, "change the locations of namespaces", run)
-
-
-def _checked(namespace: str) -> str:
-    if not re.fullmatch(NAME_PATTERN.removesuffix("$"), namespace, re.ASCII):
-        raise errors.ConfigurationError(f"{namespace[:200]!r} is not the name of a namespace")
-    return namespace
 
 
 def _listed(settings: Settings, namespace: str, location: str) -> str:

@@ -21,6 +21,7 @@ from chronolake_metastore.cli import (
     encryption,
     granting,
     locating,
+    namespace_auditors,
     proving,
     serving,
     tokens,
@@ -48,6 +49,7 @@ app = typer.Typer(
 )
 app.add_typer(archiving.app, name="archive")
 app.add_typer(auditing.app, name="audit")
+app.add_typer(namespace_auditors.app, name="auditors")
 app.add_typer(locating.app, name="locations")
 app.add_typer(granting.app, name="grants")
 app.add_typer(tokens.app, name="token")

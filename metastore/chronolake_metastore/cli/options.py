@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
@@ -15,6 +16,7 @@ from chronolake_metastore.embedded import EmbeddedPostgres
 from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.store.postgres import diagnosis
 from chronolake_model import environment
+from chronolake_model.names import NAME_PATTERN
 
 _DSN_VARIABLE: Final = "CHRONOLAKE_DSN"
 _ARCHIVE_VARIABLE: Final = "CHRONOLAKE_ARCHIVE"
@@ -151,6 +153,13 @@ def source_of(settings: Settings) -> SettingSource:
         return SettingSource(started.dsn, started)
     diagnosis.refuse_malformed(settings.dsn)
     return SettingSource(settings.dsn)
+
+
+def checked_namespace(name: str) -> str:
+    """``name``, which is one that a namespace may have. Raises ``ConfigurationError``."""
+    if not re.fullmatch(NAME_PATTERN.removesuffix("$"), name, re.ASCII):
+        raise errors.ConfigurationError(f"{name[:200]!r} is not the name of a namespace")
+    return name
 
 
 def name_of(settings: Settings) -> str:

@@ -69,6 +69,7 @@ OBJECTS = (
     "tables/token",
     # Neither.
     "tables/token_name",
+    "tables/namespace_auditor",
     "tables/marker",
     "tables/reader",
     "tables/publication",
@@ -90,6 +91,8 @@ OBJECTS = (
     "views/audit_streams",
     "views/audit_tables",
     "views/audit_tokens",
+    "views/audited_namespace",
+    "views/audited_table",
     "functions/tables_as_of",
     "functions/version_at",
     "functions/table_state",
