@@ -66,6 +66,7 @@ def functions(client: chronolake.Client, table: chronolake.Table, tmp_path: Path
         "Client.grant": partial(client.grant, "oidc:corp:ann", on="unknown.orders"),
         "Client.create_table": partial(client.create_table, "unknown.orders", **new_table),
         "Table.begin": table.begin,
+        "Table.credentials": table.credentials,
         "Table.begin_many": partial(table.begin_many, 2),
         "Table.plan": lambda action="compaction", **named: table.plan(action, [group], **named),
         "Table.instants": table.instants,
