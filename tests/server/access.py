@@ -1,4 +1,8 @@
-"""A server with access on, its admin, and callers with tokens of their own."""
+"""A server with access on, its admin, and callers with tokens of their own.
+
+No secret of them may be anywhere else (T50 of ``attacks.py``): in each test that uses them, the answers, the
+outputs of commands, the log of the server and the log in the database are searched.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,12 @@ from typer.testing import CliRunner
 from chronolake_metastore.cli import main
 from chronolake_model.roles import Role
 from tests.fix_server import ServerProcess
+from tests.server import database
 from tests.server.rest import Json, succeeded
 
 ADMIN_TOKEN = "an-admins-secret-of-more-than-32-characters"
+_RECORDS = ("event", "outcome", "refusal", "token", "token_name", "role_grant")
+"""The tables in which commands are recorded, and what is known of callers."""
 
 
 class AccessServer:
@@ -28,6 +35,7 @@ class AccessServer:
         self.dsn = dsn
         self._keys = folder / "keys"
         self._keys.write_bytes(base64.b64encode(b"k" * 32))
+        self._secrets = [ADMIN_TOKEN, self._keys.read_text()]
         admin = folder / "admin"
         admin.write_text(ADMIN_TOKEN)
         self.process = ServerProcess(
@@ -41,13 +49,15 @@ class AccessServer:
     def client(self, token: str | None) -> httpx.Client:
         """A client that sends a token."""
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
-        client = httpx.Client(base_url=self.process.url, headers=headers, timeout=60)
+        hooks = {"response": [self._search_answer]}
+        client = httpx.Client(base_url=self.process.url, headers=headers, timeout=60, event_hooks=hooks)
         self._clients.append(client)
         return client
 
     def caller(self, name: str, **roles: Role | str) -> Caller:
         """A caller with a new token, and roles on patterns of names that are Python's too."""
         made = self.run("token", "create", name, "--token-key-file", str(self._keys))
+        self._secrets.append(made["token"].removeprefix(f"clk_{made['id']}_"))
         caller = Caller(self, made["id"], made["token"])
         for pattern, role in roles.items():
             caller.grant(role, pattern)
@@ -65,13 +75,25 @@ class AccessServer:
             patched.setattr("chronolake_metastore.telemetry.configure", lambda *_: None)
             ended = CliRunner().invoke(main.app, [*arguments, "--json", "--dsn", self.dsn])
         assert ended.exit_code == 0, (ended.output, ended.exception)
+        self._search(ended.output)
         return json.loads(ended.stdout)
 
     def stop(self) -> None:
-        """Stop the server, and close the clients."""
+        """Stop the server, and close the clients; then nothing that stays may have a secret."""
         for client in self._clients:
             client.close()
         self.process.stop()
+        self._search(self.process.log())
+        for table in _RECORDS:
+            self._search(str(database.query(self.dsn, f"SELECT t::text FROM {table} t")))
+
+    def _search_answer(self, response: httpx.Response) -> None:
+        if "json" in response.headers.get("content-type", ""):
+            self._search(response.read().decode())
+
+    def _search(self, text: str) -> None:
+        # PostgreSQL shows bytes in hexadecimal.
+        assert not [each for each in self._secrets if each in text or each.encode().hex() in text]
 
 
 class Caller:
