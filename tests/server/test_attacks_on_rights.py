@@ -214,6 +214,18 @@ def test_t56_a_transaction_with_a_forbidden_table_completes_none(lake: Lake) -> 
     assert lake.events() == before + 2
 
 
+def test_a_denied_clean_does_not_touch_the_leases_of_readers(lake: Lake) -> None:
+    path = f"/v1/tables/{SECRET}/readers"
+    lease = succeeded(lake.server.admin.post(path, json={"reader": "report"}))["lease_id"]
+    database.query_nothing(lake.server.dsn, "UPDATE reader SET expires_at = moment(steady_us() - 1000000)")
+
+    for command in ("cleans", "services/plan"):
+        answer = lake.caller.http.post(f"/v1/tables/{SECRET}/{command}", json={"writer": "w"})
+        refused(answer, 404, "table-not-found")
+    # A clean that is planned deletes leases that have ended: they could not be renewed.
+    succeeded(lake.server.admin.post(f"{path}/{lease}/heartbeat", json={}))
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -69,6 +69,8 @@ class _Records(msgspec.Struct):
 
     known: dict[str, outcomes.StoredOutcome]
     rights: RightsOfGroup
+    denials: Sequence[errors.TimelineError | None]
+    """Why the caller of each task lacks a right; None if it has it."""
     unread: dict[str, errors.Unavailable] = {}
     decided: list[outcomes.StoredOutcome] = []
     refused: list[refusals.RefusedCommand] = []
@@ -160,9 +162,10 @@ async def _run_once(
         if of_archive:
             left = await tx.fetch_one(archived.find_left(of_archive.values()))
             of_archive = {key: outcome for key, outcome in of_archive.items() if key in left}
-        evidence = await _load_evidence(tx, state, tasks, ahead, now)
+        denials = [_denial(task, rights) for task in tasks]
+        evidence = await _load_evidence(tx, state, tasks, ahead, denials, now)
         before = dict(state.clocks)
-        records = _Records(known | of_archive, rights, unread)
+        records = _Records(known | of_archive, rights, denials, unread)
         results: list[Result] = []
         await tx.commit(_execute(state, tasks, evidence, now, records, results))
     drift_us = max((drift(clock, now.wall) for clock in state.clocks.values()), default=0)
@@ -189,9 +192,9 @@ def _execute(
     PostgreSQL writes the events and instants of a command that begins many while its answer is made, and while
     the next command is decided.
     """
-    for task, task_evidence in zip(tasks, evidence, strict=True):
+    for task, of_task, denial in zip(tasks, evidence, records.denials, strict=True):
         unread = records.unread.get(task.request.ctx.request_id)
-        results.append(unread or (yield from _decide(state, task, task_evidence, now, records)))
+        results.append(unread or (yield from _decide(state, task, of_task, denial, now, records)))
     if records.decided:
         yield from recording.write(state)
         yield from _append_records(records)
@@ -203,15 +206,36 @@ async def _look_ahead(tx: Transaction, tasks: Sequence[Task]) -> list[Any]:
     return await _fetch(tx, loadings, [task.handler.no_evidence for task in tasks])
 
 
+def _denial(task: Task, rights: RightsOfGroup) -> errors.TimelineError | None:
+    """Why the caller of a task may not send it."""
+    if task.needs is None:
+        return None
+    ctx = task.request.ctx
+    try:
+        check(rights.of(ctx.subject), task.needs, ctx.subject.name, ctx.table_id)
+    except errors.TimelineError as exc:
+        return exc
+    return None
+
+
 async def _load_evidence(
-    tx: Transaction, state: State, tasks: Sequence[Task], ahead: Sequence[Any], now: Now
+    tx: Transaction,
+    state: State,
+    tasks: Sequence[Task],
+    ahead: Sequence[Any],
+    denials: Sequence[errors.TimelineError | None],
+    now: Now,
 ) -> list[Any]:
-    """The facts that each handler loads under the locks, in the order of the tasks."""
+    """The facts that each handler loads under the locks, in the order of the tasks.
+
+    None are loaded for a denied one: who waits for a table must not wait for a caller without a role on it.
+    """
     loadings = [
-        task.handler.load(state, task.command, ahead_of_task, now)
-        for task, ahead_of_task in zip(tasks, ahead, strict=True)
+        task.handler.load(state, task.command, ahead_of_task, now) if denial is None else None
+        for task, ahead_of_task, denial in zip(tasks, ahead, denials, strict=True)
     ]
-    if any(task.handler.locks_instants(state, task.command) for task in tasks):
+    allowed = [task for task, denial in zip(tasks, denials, strict=True) if denial is None]
+    if any(task.handler.locks_instants(state, task.command) for task in allowed):
         # All instants of the transaction, in the order in which transactions that create markers lock them.
         lock = single_query(reconciling.lock_instants(state.instants))
         return (await _fetch(tx, [lock, *loadings], [None, *ahead]))[1:]
@@ -305,18 +329,23 @@ def _elsewhere(tasks: Sequence[Task], tables: Mapping[str, Table]) -> set[UUID]:
 
 
 def _decide(
-    state: State, task: Task, evidence: Any, now: Now, records: _Records
+    state: State,
+    task: Task,
+    evidence: Any,
+    denial: errors.TimelineError | None,
+    now: Now,
+    records: _Records,
 ) -> Generator[Statement, None, Result]:
     """The result of a task, and what is written before its outcome is made."""
     answered = _answered(task, now, records)
     if answered is not None:
         return answered
-    request, needs = task.request, task.needs
-    rights = UNLIMITED if needs is None else records.rights.of(request.ctx.subject)
+    request = task.request
+    rights = UNLIMITED if task.needs is None else records.rights.of(request.ctx.subject)
     state.rights = rights
     try:
-        if needs is not None:
-            check(rights, needs, request.ctx.subject.name, request.ctx.table_id)
+        if denial is not None:
+            raise denial
         if request.ctx.table_id is not None:
             state.refuse_other(task.names.tables[0], request.ctx.table_id)
         origin = Origin(request.ctx.actor, request.ctx.request_id, now)
