@@ -226,6 +226,14 @@ def test_a_denied_clean_does_not_touch_the_leases_of_readers(lake: Lake) -> None
     succeeded(lake.server.admin.post(f"{path}/{lease}/heartbeat", json={}))
 
 
+def test_a_reader_does_not_learn_the_lease_of_another_one(lake: Lake) -> None:
+    path = f"/v1/tables/{OWN}/readers"
+    lease = succeeded(lake.server.admin.post(path, json={"reader": "report"}))["lease_id"]
+
+    assert refused(lake.reader.http.get(path), 403, "forbidden")["context"]["right"] == "maintain"
+    assert [each["lease_id"] for each in succeeded(lake.caller.http.get(path))["readers"]] == [lease]
+
+
 @pytest.mark.parametrize(
     "name",
     [

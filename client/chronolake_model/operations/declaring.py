@@ -68,6 +68,7 @@ def read(
     *problems: ProblemCode,
     tag: str,
     answer: type[AnswerT],
+    right: Right = Right.READ,
 ) -> ApiOperation[None, AnswerT]:
     """A GET."""
     return ApiOperation(
@@ -79,7 +80,7 @@ def read(
         body=type(None),
         answer=answer,
         problems=problems,
-        right=Right.READ,
+        right=right,
         status=200,
     )
 

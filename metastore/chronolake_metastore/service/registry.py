@@ -241,7 +241,7 @@ READS: Final[dict[Callable[..., Any], Requirement]] = {
     queried_publication.partitions: Requirement(),
     queried_publication.status: Requirement(),
     queried_publication.steps: Requirement(),
-    queried_readers.page: Requirement(),
+    queried_readers.page: Requirement(operations.files.LIST_READERS.right),
     queried_grants.page: Requirement(names=_nothing),
     queried_grants.who_am_i: Requirement(names=_nothing),
     queried_grants.can_i: Requirement(names=_nothing),
