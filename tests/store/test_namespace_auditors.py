@@ -42,6 +42,7 @@ def test_each_command_may_run_again(lake: str) -> None:
     ("login", "namespace", "message"),
     [
         ("nobody_has_this", "shop", "PostgreSQL has no login 'nobody_has_this'"),
+        (ROLE, "shop", f"all auditors of namespaces are members of {ROLE}"),
         (GROUP, "shop.orders", "is not the name of a namespace"),
         (GROUP, "%", "is not the name of a namespace"),
     ],

@@ -33,6 +33,8 @@ def allow(settings: Settings, *, login: _Login, namespace: _Namespace) -> None:
     database was restored into another PostgreSQL, run it again.
     """
     checked_namespace(namespace)
+    if login == store.ROLE:
+        raise errors.ConfigurationError(f"all auditors of namespaces are members of {login}; name one login")
     allowed = owning.run(settings, _ACTION, lambda database: store.allow(database, login, namespace))
     if allowed is None:
         raise errors.ConfigurationError(f"PostgreSQL has no login {login!r}; CREATE ROLE ... LOGIN makes one")

@@ -9,6 +9,8 @@ import msgspec
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Database
 
+ROLE: Final = "chronolake_namespace_auditor"
+"""The role of all auditors of namespaces."""
 LISTED_MAX: Final = 10_000
 _ALLOW: Final = statements.load("namespace_auditors/allow")
 _REVOKE: Final = "DELETE FROM namespace_auditor WHERE login = %(login)s::text AND namespace = %(namespace)s"
