@@ -14,6 +14,8 @@ from chronolake_model.names import decoder_pattern
 SUBJECT_CHARS_MAX: Final = 400
 PATTERN_CHARS_MAX: Final = 257
 GRANTS_PER_SUBJECT_MAX: Final = 1_000
+GRANTS_PER_NAMESPACE_MAX: Final = 100
+"""The roles of a subject within one namespace: its admin must not use up the roles that others can grant."""
 _NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}"
 NAMES_PATTERN: Final = rf"^(\*|{_NAME}\*?|{_NAME}\.(\*|{_NAME}\*?))$"
 SUBJECT_PATTERN: Final = r"^(token:[a-z2-7]{10}|oidc:[^:\s]+:[^\x00-\x1f\x7f]+)$"

@@ -13,7 +13,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.events import Event, RoleGranted, RoleRevoked
 from chronolake_metastore.domain.tables import Table
 from chronolake_model import roles
-from chronolake_model.roles import GRANTS_PER_SUBJECT_MAX, Role, Scope
+from chronolake_model.roles import GRANTS_PER_NAMESPACE_MAX, GRANTS_PER_SUBJECT_MAX, Role, Scope
 from chronolake_model.times import Micros
 
 
@@ -76,17 +76,34 @@ def grant(existing: Sequence[StoredGrant], command: GrantRole, table: Table | No
     before = present(existing, command, table)
     if before is not None and before.role is command.role:
         return None
-    if before is None and len(existing) >= GRANTS_PER_SUBJECT_MAX:
-        raise errors.InvalidRequest(
-            f"{command.subject} has {GRANTS_PER_SUBJECT_MAX:,} roles, the most that a subject may have; grant "
-            "roles on patterns instead"
-        )
+    if before is None:
+        _refuse_too_many(existing, command)
     return RoleGranted(
         subject=command.subject,
         role=command.role,
         pattern=scope_of(command).pattern,
         table_id=None if table is None else table.table_id,
     )
+
+
+def _refuse_too_many(existing: Sequence[StoredGrant], command: GrantRole) -> None:
+    namespace = _namespace_of(command.on)
+    within = sum(_namespace_of(grant.pattern) == namespace for grant in existing)
+    if len(existing) >= GRANTS_PER_SUBJECT_MAX:
+        has, where = GRANTS_PER_SUBJECT_MAX, ""
+    elif within >= GRANTS_PER_NAMESPACE_MAX:
+        has, where = GRANTS_PER_NAMESPACE_MAX, f" within {namespace!r}"
+    else:
+        return
+    raise errors.InvalidRequest(
+        f"{command.subject} has {has:,} roles{where}, the most that a subject may have there; grant roles on "
+        "patterns instead"
+    )
+
+
+def _namespace_of(pattern: str) -> str:
+    """The namespace of a pattern; one without a dot, such as ``team_*``, counts as its own."""
+    return pattern.partition(".")[0]
 
 
 def revoke(existing: Sequence[StoredGrant], command: RevokeRole, table: Table | None) -> RoleRevoked | None:
