@@ -327,6 +327,18 @@ def test_the_commands_may_run_again(command: Callable[..., Any]) -> None:
     assert [token["id"] for token in command("list")["tokens"]] == [made["id"], other["id"]]
 
 
+def test_a_role_on_a_table_that_does_not_exist_is_one_line_for_the_operator(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["grants", "add", "token:aaaaaaaaaa", "reader", "shop.nothing", "--dsn", dsn]
+    monkeypatch.setattr("sys.argv", ["chronolake-metastore", *arguments])
+    with pytest.raises(SystemExit, match="2"):
+        main.main()
+    said = capsys.readouterr().err
+    assert said.startswith("chronolake-metastore: there is no table 'shop.nothing'")
+    assert said.count("\n") == 1
+
+
 def test_a_token_after_those_that_are_listed_can_be_revoked(
     command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,7 +51,7 @@ def run(settings: Settings, action: str, work: Callable[[Database], Awaitable[Re
 async def execute(database: Database, command: Command, kind: str) -> AnyResult:
     """Execute a command, whose request id begins with ``kind``.
 
-    Raises ``ConfigurationError`` for an invalid one, and other ``TimelineError``.
+    Raises ``ConfigurationError`` for one that is refused, and ``Unavailable``.
     """
     ctx = Context(actor_of(SERVER, machine.user()), f"{kind}-{uuid.uuid4()}", subject=SERVER)
     session = Session(database)
@@ -59,8 +59,8 @@ async def execute(database: Database, command: Command, kind: str) -> AnyResult:
         [result] = (await group.run(session, [group.request_of(ctx, command)], drift_max_us=0)).results
     finally:
         await session.close()
-    if isinstance(result, errors.InvalidRequest):
-        raise errors.ConfigurationError(result.detail) from result
-    if not isinstance(result, Answer):
+    if isinstance(result, errors.Unavailable):
         raise result
+    if not isinstance(result, Answer):
+        raise errors.ConfigurationError(result.detail) from result
     return result.result
