@@ -320,6 +320,7 @@ def _flag(parameter: Any) -> _Flag:
 
 def _usage(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
+        assert parameter.metavar, f"the argument {parameter.name} has no metavar"
         return f"`{parameter.metavar}`"
     names = ", ".join(f"`{name}`" for name in parameter.opts)
     if parameter.is_flag:

@@ -75,7 +75,9 @@ def list_grants(
 
 def add(
     subject: _Subject,
-    role: Annotated[Role, typer.Argument(help="Each has the rights of those before it.", show_default=False)],
+    role: Annotated[
+        Role, typer.Argument(metavar="ROLE", help="Each has the rights of those before it.", show_default=False)
+    ],
     on: _On,
 ) -> None:
     """Grant a role, in place of the one that the subject has there. You must be admin on all these names."""
@@ -105,7 +107,9 @@ def whoami() -> None:
     output.show(me, render)
 
 
-def can_i(right: Annotated[Right, typer.Argument(help="The right.", show_default=False)], on: _On) -> None:
+def can_i(
+    right: Annotated[Right, typer.Argument(metavar="RIGHT", help="The right.", show_default=False)], on: _On
+) -> None:
     """Say whether you have a right on all names of a pattern: exit code 0 if so, 6 if not."""
     with context.client() as client:
         is_allowed = client.can_i(right, on)

@@ -49,7 +49,9 @@ def add(
     settings: Settings,
     *,
     subject: Subject,
-    role: Annotated[Role, typer.Argument(help="Each has the rights of those before it.", show_default=False)],
+    role: Annotated[
+        Role, typer.Argument(metavar="ROLE", help="Each has the rights of those before it.", show_default=False)
+    ],
     on: On,
     as_json: ReportAsJson = False,
 ) -> None:
@@ -102,7 +104,7 @@ def list_(
 
 
 async def grant(database: Database, subject: str, role: Role, on: str) -> StoredGrant:
-    """Grant a role; raises ``ConfigurationError``, and other ``TimelineError``."""
+    """Grant a role; raises ``ConfigurationError`` and ``Unavailable``."""
     result = await owning.execute(database, GrantRole(subject, role, on), "grants")
     assert isinstance(result, GrantResult)
     return result.grant

@@ -62,7 +62,9 @@ class ShownToken(msgspec.Struct, frozen=True):
 def create(
     settings: Settings,
     *,
-    name: Annotated[str, typer.Argument(help="A name for people. It is not in the log and can be changed.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A name for people, which the log does not have.")
+    ],
     days: Annotated[int, typer.Option(min=0, help="Days until it expires; 0: it does not.")] = DAYS,
     acts_for_others: Annotated[
         bool,
