@@ -127,7 +127,10 @@ def advice(headers: Mapping[str, str]) -> str:
     """Advice after a request with these headers was refused as that of a stranger."""
     if "Authorization" in headers:
         return "; the token of this client is not accepted: it may be wrong, expired or revoked"
-    return f"; this client has no token: give token or token_file, or set {TOKEN_FILE_VARIABLE} in each process"
+    return (
+        "; this client has no token: give token or token_file (--token-file), or set "
+        f"{TOKEN_FILE_VARIABLE} in each process"
+    )
 
 
 def _warn_if_readable_by_all(file: Path, found: os.stat_result) -> None:

@@ -46,9 +46,11 @@ _WHERE_IS_IT: Final = (
     "Start a server with `chronolake-metastore serve`, or give the URL of one (url in Python and "
     "in Spark, --url, or CHRONOLAKE_URL)"
 )
+_SPEAKS_NO_HTTP: Final = "What answers there speaks no HTTP: if that server has TLS, give its URL as https://…"
 _SPEAKS_HTTP: Final = "The server there has no TLS: give its URL as http://…"
 _NOT_TRUSTED: Final = (
-    "Give the certificates that this client is to trust: ca_file, or the variable CHRONOLAKE_CA_FILE"
+    "Give the certificates that this client is to trust: ca_file (--ca-file), or the variable "
+    "CHRONOLAKE_CA_FILE"
 )
 
 _BACKOFF: Final = Backoff(first_seconds=0.1, max_seconds=5.0)
@@ -163,6 +165,9 @@ def _connection_failed(endpoint: Endpoint, exc: httpx.TransportError) -> errors.
         case socket.gaierror(errno=socket.EAI_NONAME):
             # The name of a server that restarts may be unknown meanwhile.
             is_final = endpoint.retry_seconds is None and not endpoint.has_answered
+        case _ if isinstance(exc, httpx.RemoteProtocolError) and "illegal request line" in f"{exc}":
+            # So h11 calls a first line that is binary, such as an alert of TLS.
+            is_final, advice = True, _SPEAKS_NO_HTTP
         case _:
             pass
     reason = str(exc) or type(exc).__name__

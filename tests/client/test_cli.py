@@ -288,3 +288,13 @@ def test_a_server_without_access_says_who_may_what_and_keeps_roles_for_later(cli
     assert cli("grants", "list", subject, "--json").json["grants"] == []
     assert cli("grants", "add", "ann", "writer", namespace).code == output.USAGE
     assert cli("can-i", "write", "%").code == output.USAGE
+
+
+@pytest.mark.parametrize(("subject", "on"), [("ann", "shop"), ("oidc:corp:ann", "shop.*s")])
+def test_a_malformed_role_is_refused_with_the_forms_and_not_with_a_regular_expression(
+    subject: str, on: str
+) -> None:
+    with chronolake.connect("http://127.0.0.1:1") as client:
+        for refuse in (lambda: client.grant(subject, "reader", on), lambda: client.revoke(subject, on)):
+            with pytest.raises(ValueError, match=r"token:<id|shop\.raw_\*"):
+                refuse()

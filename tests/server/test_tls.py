@@ -116,6 +116,11 @@ def test_the_client_trusts_the_ca_that_it_is_given(
     ):
         client.time()
     assert failed.value.is_final
+    with (
+        chronolake.connect(f"http://127.0.0.1:{server.port}") as client,
+        pytest.raises(chronolake.errors.ConnectionFailed, match="give its URL as https://"),
+    ):
+        client.time()
 
 
 @pytest.mark.parametrize("content", ["", "no certificate"])

@@ -25,7 +25,7 @@ from chronolake_model.events import LoggedEvent, Outcome
 from chronolake_model.health import TableHealth
 from chronolake_model.instants import Instant, TimeInterval
 from chronolake_model.names import listed, split_table_name
-from chronolake_model.roles import Right, Role
+from chronolake_model.roles import Right, Role, refuse_unknown_subject, scope_of
 from chronolake_model.services import ServicesStatus
 from chronolake_model.tables import (
     BucketIndex,
@@ -192,16 +192,18 @@ class AsyncClient:
 
         ``subject`` is ``token:<id>`` or ``oidc:<alias>:<sub>``. ``on`` is ``*`` (everything), ``shop`` (a
         namespace with its tables), ``shop.raw_*`` (names that begin so) or ``shop.orders`` (one table, whatever
-        its name later). Raises ``Forbidden``, ``TableNotFound``.
+        its name later). Raises ``ValueError`` for other forms, ``Forbidden``, ``TableNotFound``.
         """
+        _refuse_malformed(subject, on)
         body = GrantRole(subject, Role(role), on)
         return await self._transport.send(calls.call(operations.access.GRANT_ROLE, body=body))
 
     async def revoke(self, subject: str, on: str) -> None:
         """Revoke the role that a subject has on exactly ``on``; nothing changes if it has none there.
 
-        Raises ``Forbidden``, ``TableNotFound``.
+        Raises ``ValueError``, ``Forbidden``, ``TableNotFound``.
         """
+        _refuse_malformed(subject, on)
         body = RevokeRole(subject, on)
         await self._transport.send(calls.call(operations.access.REVOKE_ROLE, body=body))
 
@@ -355,3 +357,9 @@ class AsyncClient:
 
     def _as_table(self, definition: model.Table) -> AsyncTable:
         return AsyncTable(self._transport, definition, self._storage_options)
+
+
+def _refuse_malformed(subject: str, on: str) -> None:
+    """Raise ``ValueError``, which says the forms; the server would answer with a regular expression."""
+    refuse_unknown_subject(subject)
+    scope_of(on)
