@@ -203,6 +203,7 @@ def test_missing_projections_are_detected_and_rebuilt(history_dsn: str) -> None:
         "answer_chain": 4,
         "namespace": 1,
         "location": 0,
+        "role_grant": 0,
         "archived_era": 0,
         "lake_table": 3,
         "base_path": 3,

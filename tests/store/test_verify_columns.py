@@ -17,8 +17,10 @@ from psycopg import sql
 
 from chronolake_metastore.domain import leases
 from chronolake_metastore.domain.eras import RecordArchivedEra
+from chronolake_metastore.domain.grants import GrantRole
 from chronolake_metastore.domain.locations import AllowLocation
 from chronolake_metastore.domain.tokens import CreateToken, RevokeToken, RotateToken
+from chronolake_model.roles import Role
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action
 from tests.store import archiving, tampering
@@ -118,6 +120,7 @@ def everything_dsn(dsn: str) -> str:
         history.done(RotateToken("abcdefghij", "a-key", "another digest", 60))
         history.done(RevokeToken("abcdefghij"))
         history.done(AllowLocation("shop", "s3://lake/"))
+        history.done(GrantRole("token:abcdefghij", Role.WRITER, "shop"))
         # The last command: there is no such archive to look keys up in.
         history.done(RecordArchivedEra(1, 1_000, "s3://archive", ["a digest"]))
     return dsn
