@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from collections.abc import Iterator
 
@@ -16,6 +17,7 @@ from chronolake_metastore.domain.denials import RECORDED_PER_HOUR
 from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.service import denials
+from chronolake_metastore.service.callers_rights import RIGHTS_SECONDS
 from chronolake_metastore.service.denials import Denials
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
@@ -134,6 +136,11 @@ def test_commands_that_are_denied_too_often_are_answered_the_same_and_not_record
     refused(caller.http.get(f"/v1/outcomes/{keys[-1]}"), 404, "outcome-not-found")
     assert counted(server, "bounded", "write") == before + 1
 
+    # It waits for nothing, so nobody waits for it.
+    with database.clock_held(server.dsn, "shop.orders"):
+        assert refused(begin(caller, keys[-1]), 403, "forbidden") == problems[-1]
+
     caller.grant("writer", "shop")
+    time.sleep(RIGHTS_SECONDS)
     assert begin(caller, keys[0]).content == answers[0].content
     succeeded(begin(caller, keys[-1]))

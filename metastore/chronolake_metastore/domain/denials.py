@@ -62,8 +62,7 @@ class RecordedDenials:
         """
         recorded = self._of_subject(subject)
         now = self._clock()
-        while recorded and now - recorded[0].recorded_at >= _HOUR_SECONDS:
-            recorded.popleft()
+        _forget_old(recorded, now)
         if any(former.request_id == request_id for former in recorded):
             return True
         is_known = lacks is not None and any(
@@ -74,6 +73,14 @@ class RecordedDenials:
         recorded.append(_Recorded(request_id, now, lacks))
         return True
 
+    def is_full(self, subject: str) -> bool:
+        """Whether no further denial of a subject is recorded now."""
+        recorded = self._of.get(subject)
+        if recorded is None:
+            return False
+        _forget_old(recorded, self._clock())
+        return len(recorded) >= RECORDED_PER_HOUR
+
     def _of_subject(self, subject: str) -> deque[_Recorded]:
         # The last subject is the last to be forgotten.
         recorded = self._of.pop(subject, None)
@@ -83,3 +90,8 @@ class RecordedDenials:
                 del self._of[next(iter(self._of))]
         self._of[subject] = recorded
         return recorded
+
+
+def _forget_old(recorded: deque[_Recorded], now: float) -> None:
+    while recorded and now - recorded[0].recorded_at >= _HOUR_SECONDS:
+        recorded.popleft()

@@ -74,11 +74,23 @@ class Service:
         needed = self._needed(ctx, command)
         if needed is None or self._denials is None:
             return await self._sequencer.submit(group.task_of(request, needed))
+        task = group.task_of(request, needed, self._denials.recorded)
         try:
-            return await self._sequencer.submit(group.task_of(request, needed, self._denials.recorded))
+            await self._refuse_denied_often(ctx, task.needs)
+            return await self._sequencer.submit(task)
         except errors.TimelineError as exc:
             self._denials.add_command(needed, exc)
             raise
+
+    async def _refuse_denied_often(self, ctx: Context, needs: Needs | None) -> None:
+        """Refuse a command, by rights that are a second old, of a subject whose denials are not recorded now.
+
+        Raises as ``check``. A caller without a role must not keep the queue of commands busy for the others.
+        """
+        assert self._rights is not None
+        assert self._denials is not None
+        if needs is not None and self._denials.recorded.is_full(ctx.subject.name):
+            check(await self._rights.of(ctx.subject), needs, ctx.subject.name, ctx.table_id)
 
     def _needed(self, ctx: Context, command: Command) -> Right | None:
         """The right that the caller of a command needs: its transaction decides. None for an unlimited one."""
