@@ -375,9 +375,14 @@ ATTACKS: Final = {
         (f"{_ATTACKS}test_t56_a_transaction_with_a_forbidden_table_completes_none", _DECIDED),
     ),
     57: Attack(
-        "a reader rolls back, releases, sweeps, publishes, or opens a stream",
+        "a reader rolls back, releases, sweeps, publishes, opens a stream, or ends the lease of another",
         "our own",
-        (f"{_ATTACKS}test_t23_t57_readers_change_nothing_but_leases_of_readers", _EACH_RIGHT),
+        (
+            f"{_ATTACKS}test_t23_t57_readers_change_nothing_but_leases_of_readers",
+            f"{_ATTACKS}test_a_reader_does_not_learn_the_lease_of_another_one",
+            f"{_ATTACKS}test_a_denied_clean_does_not_touch_the_leases_of_readers",
+            _EACH_RIGHT,
+        ),
     ),
     58: Attack(
         "a caller names another actor",
