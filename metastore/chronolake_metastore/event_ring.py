@@ -6,7 +6,7 @@ chunks: an event that leaves the ring leaves memory, however many followers have
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -18,6 +18,8 @@ EVENT_OVERHEAD_BYTES: Final = 500
 """Memory of an event beside its text."""
 LAST_OF_TABLE: Final = "TableDropped"
 """No event of a table follows this one."""
+PASSED_AT_ONCE: Final = 5_000
+"""Events that a follower passes over before other tasks have their turn."""
 
 
 class RingPlace(NamedTuple):
@@ -37,6 +39,8 @@ class EncodedEvent(msgspec.Struct, frozen=True):
     cursor: str
     cursor_of_table: str
     body: bytes
+    table: str | None = None
+    """The name of the table when the event was read."""
 
     def frame(self, *, of_table: bool) -> bytes:
         """The event as a server-sent event, with the cursor that such a follower goes on from."""
@@ -83,6 +87,10 @@ class RingReading:
     def __init__(
         self, number: int, table_id: UUID | None, after_version: int = 0, after: RingPlace | None = None
     ) -> None:
+        self.may_read: Callable[[str | None, UUID, str], bool] | None = None
+        """Whether the caller may read an event, by its table and type; none if it may read all."""
+        self.table: str | None = None
+        """The name of the followed table at the last event that was passed, if there was one."""
         self.number = number
         self.offset = 0
         self.table_id = table_id
@@ -92,14 +100,20 @@ class RingReading:
         """Whether the table that is followed was dropped, and its last event was read."""
 
     def wants(self, event: EncodedEvent) -> bool:
-        """Whether the follower gets ``event``."""
+        """Whether the follower gets ``event``: always, if it has a part of it already."""
         if self.table_id is None:
-            return event.place > self.after
-        return event.table_id == self.table_id and event.version > self.after_version
+            is_followed = event.place > self.after
+        else:
+            is_followed = event.table_id == self.table_id and event.version > self.after_version
+        if not is_followed or self.may_read is None or self.offset:
+            return is_followed
+        return self.may_read(event.table, event.table_id, event.type)
 
     def pass_event(self, event: EncodedEvent) -> None:
         """Continue after ``event``."""
-        self.has_ended = self.table_id == event.table_id and event.type == LAST_OF_TABLE
+        if self.table_id == event.table_id:
+            self.has_ended = event.type == LAST_OF_TABLE
+            self.table = event.table
         self.number += 1
         self.offset = 0
 
@@ -167,12 +181,13 @@ class EventRing:
     def read(self, reading: RingReading, bytes_max: int) -> bytes:
         """The next bytes of ``reading``, at most ``bytes_max``; empty when it has read all events.
 
-        Raises ``FellBehind``.
+        They are empty too after it has passed over many. Raises ``FellBehind``.
         """
         of_table = reading.table_id is not None
         parts: list[bytes] = []
         left = bytes_max
-        while left and reading.number < self.next_number and not reading.has_ended:
+        until = min(self.next_number, reading.number + PASSED_AT_ONCE)
+        while left and reading.number < until and not reading.has_ended:
             event = self._events.get(reading.number)
             if event is None:
                 raise FellBehind

@@ -52,13 +52,19 @@ class OpenStream:
 
 @contextmanager
 def opened(
-    url: str, address: str = "127.0.0.1", *, little_room: bool = False, **parameters: str
+    url: str,
+    address: str = "127.0.0.1",
+    *,
+    little_room: bool = False,
+    token: str | None = None,
+    **parameters: str,
 ) -> Iterator[OpenStream]:
     """A stream of the server at ``url``, requested from an address of this machine."""
     options = LITTLE_ROOM if little_room else None
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     transport = httpx.HTTPTransport(local_address=address, socket_options=options, verify=False)
     with (
         httpx.Client(base_url=url, transport=transport, timeout=PATIENCE_SECONDS) as client,
-        client.stream("GET", "/v1/events/stream", params=parameters) as answer,
+        client.stream("GET", "/v1/events/stream", params=parameters, headers=headers) as answer,
     ):
         yield OpenStream(answer)

@@ -84,9 +84,9 @@ async def follow_events(
     except BaseException:
         followers.leave(follower)
         raise
-    return FollowerStream(
-        Following(followers, catching_up, follower, position), lambda: followers.leave(follower)
-    )
+    rights = caller.service.watched_rights(caller.ctx)
+    following_ = Following(followers, catching_up, follower, position, rights)
+    return FollowerStream(following_, lambda: followers.leave(follower))
 
 
 @route(operations.catalog.LOOK_UP_CURSOR_TIME)

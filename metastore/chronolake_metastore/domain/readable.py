@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from chronolake_metastore.domain.events import BasePathTakenOver
 from chronolake_metastore.domain.rights import Rights
 from chronolake_model.names import split_table_name
 
@@ -42,6 +43,10 @@ class Readable:
     def has(self, name: str | None, table_id: UUID) -> bool:
         """Whether a table is among them. The catalog, which has no name, never is."""
         return table_id in self._tables or (name is not None and self._has_prefix(name))
+
+    def has_event(self, name: str | None, table_id: UUID, event_type: str) -> bool:
+        """Whether an event of a table may be shown. One type names another table, which may be hidden."""
+        return event_type != BasePathTakenOver.__name__ and self.has(name, table_id)
 
     def _has_prefix(self, name: str) -> bool:
         number = bisect_right(self._prefixes, name)

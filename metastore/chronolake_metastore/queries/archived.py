@@ -98,11 +98,11 @@ def _joined(
     for number, entry in enumerate(of_database):
         size += _bytes(entry)
         if size > bytes_max and (entries or number):
-            return entries + _whole(of_database, number), False
+            return entries + whole(of_database, number), False
     return entries + of_database, is_last
 
 
-def _whole(entries: list[FeedEntry], count: int) -> list[FeedEntry]:
+def whole(entries: list[FeedEntry], count: int) -> list[FeedEntry]:
     """The first entries, with the others of the last one's request."""
     if not count:
         return []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
 from msgspec import Meta
 
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.readable import Readable, readable_by
 from chronolake_metastore.errors import InvalidCursor
 from chronolake_metastore.queries import archived, cursors, tables
 from chronolake_metastore.store import archived as stored, feed
@@ -21,6 +22,9 @@ from chronolake_model.events import CursorTime, EventPage, LoggedEvent
 from chronolake_model.times import Bound, Micros, Tick, format_time, to_datetime
 
 _BIGINT_MAX = 2**63 - 1
+PASSED_MAX: Final = 2_000
+"""About the most events that a page passes over because its caller may not read them."""
+_PASSED_AT_ONCE: Final = 500
 
 
 class LogPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -46,7 +50,8 @@ async def page(
 ) -> EventPage:
     """A page of the events after ``after``: by default from the beginning of the log; ``LATEST`` is its end.
 
-    Raises ``TableNotFound`` or ``InvalidCursor``.
+    Of all tables it has only the events that the caller may read, maybe none although later ones follow. Raises
+    ``TableNotFound`` or ``InvalidCursor``.
     """
     if table_name is None:
         return await _page_of_all(ctx, database, after, limit)
@@ -60,10 +65,29 @@ async def _page_of_all(ctx: Context, database: Database, after: str | None, limi
         place = LogPlace(end.transaction_id, end.position)
     else:
         place = place_in_log(after)
-    cursor = Cursor(place.transaction_id, place.position)
-    entries, caught_up = await archived.page(database, cursor, limit, database.page_bytes_max)
+    if (readable := readable_by(ctx.rights)) is not None:
+        return await _page_of_readable(database, readable, place, limit)
+    entries, caught_up = await archived.page(database, _cursor(place), limit, database.page_bytes_max)
     places = [place_of(entry) for entry in entries]
     return _answer(entries, places, place, caught_up=caught_up)
+
+
+async def _page_of_readable(database: Database, readable: Readable, place: LogPlace, limit: int) -> EventPage:
+    """The next events of some tables. The cursor is after all that were passed over."""
+    passed, number = 0, limit
+    while True:
+        entries, caught_up = await archived.page(database, _cursor(place), number, database.page_bytes_max)
+        shown = [entry for entry in entries if readable.has_event(entry.table, entry.table_id, entry.type)]
+        if len(shown) > limit:
+            entries = shown = archived.whole(shown, limit)
+            caught_up = False
+        if entries:
+            place = place_of(entries[-1])
+        passed += len(entries)
+        if shown or caught_up or passed >= PASSED_MAX:
+            events = [document(entry, cursors.encode(place_of(entry))) for entry in shown]
+            return EventPage(events, cursors.encode(place), caught_up)
+        number = _PASSED_AT_ONCE
 
 
 async def _page_of_table(
@@ -99,6 +123,10 @@ async def time_of_cursor(ctx: Context, database: Database, table_name: str, curs
     if border is not None and (is_archived or (time is None and version)):
         time = await archived.ask(database, border, _time_at(table.table_id, version, place))
     return CursorTime(None if time is None else format_time(time, table.definition.tick))
+
+
+def _cursor(place: LogPlace) -> Cursor:
+    return Cursor(place.transaction_id, place.position)
 
 
 def _answer(

@@ -11,6 +11,7 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.readable import Readable
 from chronolake_metastore.event_ring import LAST_OF_TABLE, EncodedEvent, RingPlace
 from chronolake_metastore.queries import archived, cursors, events, tables
 from chronolake_metastore.store import feed
@@ -28,29 +29,38 @@ CATCH_UP_READERS_MAX: Final = 2
 
 
 class FeedPosition(NamedTuple):
-    """The place of a stream that catches up: after a version of a table, or in the log of all tables."""
+    """The place of a stream that catches up: after a version of a table, or in the log of all tables.
+
+    ``table`` is the name of the table, as it was last read.
+    """
 
     table_id: UUID | None = None
     version: int = 0
     place: RingPlace = RingPlace()
+    table: str | None = None
 
     def behind(self, event: EncodedEvent) -> FeedPosition:
         """The position after ``event``."""
-        return FeedPosition(self.table_id, event.version, event.place)
+        return FeedPosition(self.table_id, event.version, event.place, event.table)
 
 
 class CatchUpPage(msgspec.Struct, frozen=True):
-    """The events after a position, none at the end of the log. ``text`` is their encoding for the stream."""
+    """The events after a position, none at the end of the log. ``text`` is their encoding for the stream.
+
+    It lacks those that the caller may not read.
+    """
 
     text: bytes
     end: FeedPosition
     is_last: bool
     """Whether this page has the last event of the followed table."""
+    is_empty: bool
+    """Whether there were no events, to be read or not."""
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there were no events."""
-        return not self.text
+    def is_hidden(self) -> bool:
+        """Whether there were only events that the caller may not read."""
+        return not self.text and not self.is_empty
 
 
 class CatchingUp:
@@ -66,9 +76,14 @@ class CatchingUp:
         self._room = _MemoryBudget(bytes_max)
 
     @asynccontextmanager
-    async def page(self, position: FeedPosition) -> AsyncIterator[CatchUpPage]:
-        """The page after ``position``. A large page waits for memory, and holds it until the block ends."""
-        page = await self._read(position)
+    async def page(
+        self, position: FeedPosition, readable: Readable | None = None
+    ) -> AsyncIterator[CatchUpPage]:
+        """The page after ``position``, of readable tables or of all.
+
+        A large page waits for memory, and holds it until the block ends.
+        """
+        page = await self._read(position, readable)
         if len(page.text) <= PAGE_BYTES:
             yield page
             return
@@ -76,20 +91,23 @@ class CatchingUp:
         size = len(page.text)
         del page
         async with self._room.taken(size):
-            yield await self._read(position)
+            yield await self._read(position, readable)
 
-    async def _read(self, position: FeedPosition) -> CatchUpPage:
+    async def _read(self, position: FeedPosition, readable: Readable | None) -> CatchUpPage:
         async with self.reading:
             events = await page(self._database, position, EVENTS_OF_PAGE, PAGE_BYTES)
-        return _page_of(position, events)
+        return _page_of(position, events, readable)
 
 
-def _page_of(position: FeedPosition, events: list[EncodedEvent]) -> CatchUpPage:
+def _page_of(position: FeedPosition, events: list[EncodedEvent], readable: Readable | None) -> CatchUpPage:
     """The page of the first ``events`` that fit into ``PAGE_BYTES``, at least one."""
     frames: list[bytes] = []
     size = 0
     is_last = False
     for event in events:
+        if readable is not None and not readable.has_event(event.table, event.table_id, event.type):
+            position = position.behind(event)
+            continue
         frame = event.frame(of_table=position.table_id is not None)
         size += len(frame)
         if frames and size > PAGE_BYTES:
@@ -97,7 +115,7 @@ def _page_of(position: FeedPosition, events: list[EncodedEvent]) -> CatchUpPage:
         frames.append(frame)
         position = position.behind(event)
         is_last = position.table_id is not None and event.type == LAST_OF_TABLE
-    return CatchUpPage(b"".join(frames), position, is_last)
+    return CatchUpPage(b"".join(frames), position, is_last, not events)
 
 
 async def begin(
@@ -109,7 +127,7 @@ async def begin(
         return FeedPosition(place=RingPlace(int(place.transaction_id), place.position))
     async with catching_up.reading, database.following() as connection:
         table_id = (await tables.find(ctx, connection, table_name)).table_id
-    return FeedPosition(table_id, events.place_in_table(after, table_id).version)
+    return FeedPosition(table_id, events.place_in_table(after, table_id).version, table=table_name)
 
 
 async def page(database: Database, position: FeedPosition, limit: int, bytes_max: int) -> list[EncodedEvent]:
@@ -147,6 +165,7 @@ def _encoded(entry: FeedEntry) -> EncodedEvent:
         cursor=cursors.encode(events.place_of(entry)),
         cursor_of_table=cursors.encode(events.place_in_table_of(entry)),
         body=document.removeprefix(b'{"cursor":""'),
+        table=entry.table,
     )
 
 

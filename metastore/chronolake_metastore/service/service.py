@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -16,7 +17,7 @@ from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.domain.rights import Needs, check, without_hidden
+from chronolake_metastore.domain.rights import Needs, Rights, check, without_hidden
 from chronolake_metastore.domain.subjects import ANONYMOUS
 from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
@@ -116,6 +117,12 @@ class Service:
                 self._denials.add(ctx, needs.right, _name(asked), exc)
             raise
         return msgspec.structs.replace(ctx, rights=rights)
+
+    def watched_rights(self, ctx: Context) -> Callable[[], Awaitable[Rights]] | None:
+        """A function for the rights of a caller, a second old at most; None for one that may do everything."""
+        if self._rights is None or ctx.subject.is_unlimited:
+            return None
+        return functools.partial(self._rights.of, ctx.subject)
 
     async def note(
         self,
