@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _ATTACKS: Final = "server/test_attacks_on_rights.py::"
+_FEEDS: Final = "server/test_filtered_feeds.py::"
 _FILTERS: Final = "server/test_filters.py::"
 _FIGURES: Final = f"{_FILTERS}test_t62_the_figures_of_the_server_need_the_right_to_read_everything"
 _LOCATIONS: Final = "server/test_locations.py::"
@@ -202,6 +203,8 @@ ATTACKS: Final = {
         (
             f"{_FILTERS}test_t28_no_list_names_a_hidden_table_or_its_namespace",
             f"{_FILTERS}test_t28_a_hidden_name_is_one_that_does_not_exist",
+            f"{_FEEDS}test_pages_have_all_events_of_readable_tables_and_no_others",
+            f"{_FEEDS}test_a_page_passes_over_hidden_events_whatever_its_limit",
             "store/test_readable.py::test_each_list_is_what_the_roles_let_a_caller_read",
             "store/test_readable.py::test_tables_that_a_caller_may_not_read_are_not_read_for_it",
         ),
@@ -353,9 +356,13 @@ ATTACKS: Final = {
         ),
     ),
     54: Attack(
-        "a stream outlives the token of its caller",
+        "a stream outlives the token or the role of its caller, or tells of hidden events",
         "our own",
         (
+            f"{_FEEDS}test_t54_a_follower_beside_hidden_events_misses_nothing_and_learns_nothing",
+            f"{_FEEDS}test_t54_a_stream_of_a_table_ends_soon_after_the_role_is_revoked",
+            f"{_FEEDS}test_t54_a_stream_of_all_tables_narrows_soon_after_a_role_is_revoked",
+            f"{_FEEDS}test_t54_a_stream_of_a_table_ends_when_its_new_name_is_hidden",
             "server/test_tokens.py::test_a_stream_of_events_ends_when_its_token_is_revoked",
             "server/test_revocation.py::test_an_arrow_stream_ends_when_its_token_is_revoked",
             f"{_STRANGERS}test_a_stream_whose_caller_is_no_longer_known_is_cut_off",
@@ -397,6 +404,7 @@ ATTACKS: Final = {
         "another spelling of a name leads to the table past the check",
         "our own",
         (
+            f"{_FEEDS}test_t59_no_spelling_of_a_hidden_name_is_answered_otherwise_than_a_missing_one",
             f"{_ATTACKS}test_t59_no_spelling_of_a_name_leads_to_a_table",
             f"{_STRANGERS}test_unknown_addresses_and_other_spellings_of_open_ones_need_a_caller",
         ),
@@ -405,6 +413,7 @@ ATTACKS: Final = {
         "a role on a table fits a later table of the same name",
         "our own",
         (
+            f"{_FEEDS}test_t60_a_grant_on_a_table_shows_no_event_of_a_new_table_of_its_name",
             f"{_RIGHTS}test_a_grant_on_a_table_follows_it_and_does_not_fit_its_successor",
             f"{_VENDED}test_keys_need_the_right_of_their_access_on_this_table",
             _DECIDED,

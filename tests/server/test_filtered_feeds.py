@@ -182,22 +182,6 @@ def test_the_cursor_of_all_tables_after_a_hidden_event_gives_a_time_of_a_readabl
     refused(answer, 404, "table-not-found")
 
 
-def test_t56_one_forbidden_table_keeps_all_others_of_a_transaction_as_they_are(
-    server: AccessServer, mine: Table, hidden: Table
-) -> None:
-    caller = reader_of(server)
-    caller.grant("writer", namespace_of(mine))
-    own, foreign = mine.begun(), hidden.begun()
-    named = [{"table": mine.name, "requested_time": own}, {"table": hidden.name, "requested_time": foreign}]
-
-    answer = caller.http.post("/v1/transactions/complete", json={"instants": named})
-
-    assert refused(answer, 404, "table-not-found")["context"]["table"] == hidden.name
-    for table, requested_time in ((mine, own), (hidden, foreign)):
-        instant = succeeded(server.admin.get(f"/v1/tables/{table.name}/instants/{requested_time}"))
-        assert instant["state"] != "completed"
-
-
 @pytest.mark.parametrize(
     "spelling",
     ["{0}.%6frders", "{0}%2Eorders", "{0}.orders%00", "{0}.orders.", "{0}.ORDERS", "x/..;/{0}.orders"],
