@@ -283,7 +283,9 @@ def test_the_functions_of_the_global_auditor_are_refused(lake: str, call: str) -
         query(lake, OF_SHOP, f"SELECT * FROM chronolake.{call}")
 
 
-@pytest.mark.parametrize("role", ["chronolake_auditor", "chronolake_server", OF_HR])
+@pytest.mark.parametrize(
+    "role", ["chronolake_auditor", "chronolake_server", OF_HR], ids=["auditor", "server", "another login"]
+)
 @pytest.mark.parametrize("change", ["SET ROLE", "SET SESSION AUTHORIZATION"])
 def test_no_other_role_can_be_taken_on(lake: str, change: str, role: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):

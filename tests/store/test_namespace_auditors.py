@@ -46,6 +46,8 @@ def test_each_command_may_run_again(lake: str) -> None:
         (GROUP, "shop.orders", "is not the name of a namespace"),
         (GROUP, "%", "is not the name of a namespace"),
     ],
+    # Logins have names of their own in each process of the tests, which must all find the same tests.
+    ids=["no login", "the role of all", "a table", "a pattern"],
 )
 def test_what_is_no_login_or_no_namespace_is_refused(
     lake: str, login: str, namespace: str, message: str
