@@ -18,6 +18,7 @@ import msgspec
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.subjects import SERVER
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.iceberg import building, documents, expiry, partitions
 from chronolake_metastore.iceberg.encoding import Encoding
@@ -324,7 +325,9 @@ class Catalog:
             of_storage = sum(storage == known.storage for storage in self._running.values())
             if len(self._running) >= WAITING_MAX or of_storage >= WAITING_OF_STORAGE_MAX:
                 raise NotReady(known.name)
-            known.building = asyncio.create_task(self._make_newest(ctx, known), name=known.name)
+            # All callers share it: it must not fail with the rights of the first one. Each one's were checked.
+            of_server = msgspec.structs.replace(ctx, subject=SERVER)
+            known.building = asyncio.create_task(self._make_newest(of_server, known), name=known.name)
             self._running[known.building] = known.storage
             known.building.add_done_callback(self._ended)
         return known.building
