@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.grants import StoredGrant
 from chronolake_metastore.queries import cursors
@@ -15,6 +17,13 @@ from chronolake_model.roles import Right, Scope
 from chronolake_model.times import to_datetime
 
 
+class _GrantPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, tag="g"):
+    """The place after a grant, in the order of subjects."""
+
+    subject: str
+    key: str
+
+
 async def page(
     ctx: Context, database: Database, subject: str | None, limit: int, cursor: str | None
 ) -> access.GrantPage:
@@ -22,14 +31,15 @@ async def page(
 
     Those of the caller, and those on what the caller may grant roles on.
     """
-    after = ("", "") if cursor is None else cursors.decode(cursor, tuple[str, str])
+    after = _GrantPlace("", "") if cursor is None else cursors.decode(cursor, _GrantPlace)
     async with database.reading() as connection:
-        grants = await stored.page(connection, subject, ctx.rights, ctx.subject.name, after, limit + 1)
+        place = after.subject, after.key
+        grants = await stored.page(connection, subject, ctx.rights, ctx.subject.name, place, limit + 1)
     of_page = grants[:limit]
     next_cursor = None
     if len(grants) > limit:
         key, last = of_page[-1]
-        next_cursor = cursors.encode((last.subject, key))
+        next_cursor = cursors.encode(_GrantPlace(last.subject, key))
     return access.GrantPage([document(grant) for _, grant in of_page], next_cursor)
 
 
