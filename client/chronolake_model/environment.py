@@ -40,7 +40,15 @@ _OF_KUBERNETES: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_TCP", "_TCP_ADDR", 
 """Kubernetes sets such variables in every container, for a service whose name begins with chronolake."""
 
 _OF_SERVERS: Final = {
-    f"{PREFIX}{name}" for name in ("ADMIN_TOKEN_FILE", "CREDENTIALS_FILE", "OIDC_FILE", "TOKEN_KEY_FILE")
+    f"{PREFIX}{name}"
+    for name in (
+        "ADMIN_TOKEN_FILE",
+        "CREDENTIALS_FILE",
+        "OIDC_FILE",
+        "ROLE",
+        "TLS_CLIENT_CA",
+        "TOKEN_KEY_FILE",
+    )
 }
 """Variables of servers that are like those of clients."""
 

@@ -86,7 +86,7 @@ def open_objects(base_path: str, options: Mapping[str, str], keys: KeysFor | Non
 
     if keys is None:
         opened_for(location.path, StorageAccess.READ)
-    return ObjectFiles(base_path, location, opened_for, obstore, exceptions)
+    return ObjectFiles(base_path, location, opened_for, obstore, exceptions, has_vended_keys=keys is not None)
 
 
 class ObjectFiles:
@@ -99,7 +99,10 @@ class ObjectFiles:
         opened: Callable[[str, StorageAccess], ObjectStore],
         obstore: Any,
         exceptions: Any,
+        *,
+        has_vended_keys: bool,
     ) -> None:
+        self._has_vended_keys = has_vended_keys
         self._base_path = base_path
         self._location = location
         self._kind = location.kind
@@ -275,9 +278,10 @@ class ObjectFiles:
     def _is_missing(self, path: str, exc: Exception) -> bool:
         """Whether there is no such object, although the store refuses it as a forbidden one.
 
-        S3 does so to callers who may list a part of the bucket only.
+        S3 does so to callers who may list a part of the bucket only, as with vended keys. With other keys a
+        refusal is a fault of the storage, which is reported.
         """
-        if not isinstance(exc, self._forbidden):
+        if not self._has_vended_keys or not isinstance(exc, self._forbidden):
             return False
         # Names after the given one, in their order.
         pages = self._obstore.list(self._store, path.rpartition("/")[0] or None, offset=path[:-1], chunk_size=1)
