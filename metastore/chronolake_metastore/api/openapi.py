@@ -47,6 +47,7 @@ _EVENT_STREAM: Final = "text/event-stream"
 _NOTHING_MADE: Final = {
     operations.timeline.PLAN_CLEAN.path: "The clean that is pending; null if there is nothing to clean.",
     operations.timeline.CREATE_SAVEPOINT.path: "The savepoint that already pins the instant.",
+    operations.access.GRANT_ROLE.path: "The role that the subject has there now; it had one before.",
     operations.services.PLAN_SERVICES.path: "Nothing is planned; `held` says why.",
 }
 """Commands that answer 200 when they make nothing, and why."""
