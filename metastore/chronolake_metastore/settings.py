@@ -101,7 +101,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     access: Annotated[
         Access,
         Option(
-            help="off: every client that reaches the port may do everything. on: every request needs a token."
+            help="off: every client that reaches the port may do everything. on: every request needs a token, "
+            "and its subject a role."
         ),
     ] = Access.OFF
     admin_token_file: Annotated[

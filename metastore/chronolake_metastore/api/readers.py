@@ -76,7 +76,7 @@ async def list_readers(
     limit: Limit = parameters.PAGE_DEFAULT,
     cursor: Cursor = None,
 ) -> ReaderPage:
-    """The leases that have not ended, page by page. Whoever knows the id of a lease can end it."""
+    """The leases that have not ended, page by page. The id of a lease is enough to end it."""
     return await caller.read(queries.page, parameters.table(table), limit, cursor)
 
 
