@@ -25,7 +25,7 @@ from chronolake.cli import main as client_cli, output
 from chronolake_metastore.api import forms, health
 from chronolake_metastore.app import create_app
 from chronolake_metastore.cli import main as server_cli
-from chronolake_metastore.domain import definitions, events, lists, proof
+from chronolake_metastore.domain import definitions, events, lists, proof, stored_events
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Setting, Settings, all_settings
 from chronolake_metastore.workers import registry
@@ -388,7 +388,7 @@ def _events() -> list[str]:
         "This page has the payload of each type. A field of a frequent event may be left out: it has its "
         "default then, which is null, empty, false, or 1 for `v`.",
     ]
-    for name, payload in events.PAYLOADS.items():
+    for name, payload in stored_events.PAYLOADS.items():
         own = "__doc__" in vars(payload) and payload.__doc__
         lines += ["", f"## {name}", *(("", markdown_text.flowed(own)) if own else ())]
         info = type_info(payload)

@@ -63,6 +63,7 @@ from chronolake_metastore.queries import readiness
 from chronolake_metastore.queries.following import CatchingUp
 from chronolake_metastore.service.denials import Denials
 from chronolake_metastore.service.service import Service
+from chronolake_metastore.service.vendings import Vendings
 from chronolake_metastore.settings import Access, Settings, warnings_of
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.workers import registry
@@ -118,11 +119,11 @@ def create_app(settings: Settings) -> Application:
     followers = Followers(settings, metrics)
     catching_up = CatchingUp(database, settings.catch_up_bytes)
     watch = IdentityWatch(database, settings, metrics)
-    vendor = vending.of_settings(settings, watch.refuse)
     probe = readiness.Probe(database, watch.refuse, tells_reasons=settings.access is Access.OFF)
     sequencer = Sequencer(database, settings, metrics, notifier)
     marker_batcher = MarkerBatcher(database, settings, metrics)
-    denials = Denials(sequencer, metrics, watch.refuse)
+    denials, vendings = Denials(sequencer, metrics, watch.refuse), Vendings(sequencer, metrics, watch.refuse)
+    vendor = vending.of_settings(settings, watch.refuse, vendings.add)
     service = Service(database, sequencer, marker_batcher, watch.refuse, settings.access, denials)
 
     folders = IcebergFolders(database, settings.storage_endpoints)
@@ -147,7 +148,7 @@ def create_app(settings: Settings) -> Application:
             )
             running = [*registry.started(resources, watch), followers.wake(), stalled_clients.run(followers)]
             if identifier is not None:
-                running += [identifier.run(), denials.run()]
+                running += [identifier.run(), denials.recorder.run(), vendings.recorder.run()]
             tasks = [workers.create_task(worker) for worker in running]
             yield
             for task in tasks:

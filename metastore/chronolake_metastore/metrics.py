@@ -42,6 +42,13 @@ class Metrics:
             ["right", "record"],
             registry=self.registry,
         )
+        self.vended = Counter(
+            "chronolake_vended",
+            "Credentials for a table's storage that callers got, and whether the log has them: recorded, "
+            "bounded (the subject has such ones, or too many), or lost.",
+            ["access", "record"],
+            registry=self.registry,
+        )
         self.group_size = Histogram(
             "chronolake_group_size",
             "Commands in one transaction of the sequencer.",

@@ -9,15 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.domain.context import Context
+from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.settings import Access, Settings
 from chronolake_model import base_paths, decoding, machine
 from chronolake_model.base_paths import Kind
+from chronolake_model.credentials import StorageAccess
 from chronolake_model.storage import is_endpoint, is_region
+from chronolake_model.times import Micros
 
 THREADS: Final = 8
 """Requests to STS at a time."""
@@ -31,6 +35,8 @@ SECONDS_MAX: Final = 20.0
 _PARTITIONS: Final = ("aws-cn", "aws-us-gov")
 _TOO_LARGE: Final = "PackedPolicyTooLarge"
 _ARN: Final = r"^arn:[\x21-\x7e]{1,2000}\Z"
+
+Record: TypeAlias = Callable[[Context, Table, StorageAccess, Micros], None]
 
 _log = telemetry.logger(__name__)
 
@@ -70,11 +76,15 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Vendor:
-    """Gives keys to the callers of one server process. ``refuse`` raises while the server only reads."""
+    """Gives keys to the callers of one server process.
 
-    def __init__(self, roles: Sequence[StorageRole], refuse: Callable[[], None]) -> None:
+    ``refuse`` raises while the server only reads. ``record`` records keys for a table: their access and end.
+    """
+
+    def __init__(self, roles: Sequence[StorageRole], refuse: Callable[[], None], record: Record) -> None:
         self._roles = roles
         self.refuse = refuse
+        self.record = record
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="chronolake-sts")
         self._waiting = 0
         self._clients: dict[tuple[str | None, str], Any] = {}
@@ -145,11 +155,11 @@ class Vendor:
             return self._clients[place]
 
 
-def of_settings(settings: Settings, refuse: Callable[[], None]) -> Vendor:
+def of_settings(settings: Settings, refuse: Callable[[], None], record: Record) -> Vendor:
     """The vendor of a server; without a file one that gives no credentials. Raises ``ConfigurationError``."""
     path = settings.credentials_file
     if path is None:
-        return Vendor([], refuse)
+        return Vendor([], refuse, record)
     if settings.access is Access.OFF:
         raise errors.ConfigurationError(
             "--credentials-file needs --access on: otherwise every client that reaches the port gets keys"
@@ -160,7 +170,7 @@ def of_settings(settings: Settings, refuse: Callable[[], None]) -> Vendor:
         raise errors.ConfigurationError(
             f"--credentials-file needs another package ({exc}): pip install 'chronolake[server,vending]'"
         ) from exc
-    return Vendor(read(path), refuse)
+    return Vendor(read(path), refuse, record)
 
 
 def read(path: Path) -> list[StorageRole]:

@@ -50,6 +50,13 @@ COMMENT ON COLUMN chronolake.audit_denials.table_id IS 'Its id; null if there wa
 COMMENT ON COLUMN chronolake.audit_denials.version IS 'The version of the table''s log at the decision';
 COMMENT ON COLUMN chronolake.audit_denials.detail IS 'The right that was lacking, and on what';
 
+COMMENT ON VIEW chronolake.audit_credentials IS 'The [keys of storage](../security.md#credentials-for-storage) that callers got, without the keys. Of those of a subject for the same access to a table a server records one in 15 minutes, and of all of a subject 1,000 in an hour.';
+COMMENT ON COLUMN chronolake.audit_credentials.version IS 'The version of the event in the log of the table';
+COMMENT ON COLUMN chronolake.audit_credentials.subject IS 'The caller, without the name for which it acts';
+COMMENT ON COLUMN chronolake.audit_credentials.access IS '`read`, `write` or `maintain`';
+COMMENT ON COLUMN chronolake.audit_credentials.vended_at IS 'When it was recorded, by the table''s clock';
+COMMENT ON COLUMN chronolake.audit_credentials.expires_at IS 'The end of these keys; others of the same subject, table and access may be valid for 15 minutes more';
+
 COMMENT ON FUNCTION chronolake.tables_as_of IS 'A row for each table that existed at the moment `at`, also if it was dropped later: its definition (`table_type`, `base_path`), when it was created and dropped (`created_at`, `dropped_at`), the last instant that completed at `at` or before (`requested_time`, `requested_digits`, `completion_time`, `completion_digits`; null if there was none, or if it has left PostgreSQL: the archive has it), the live files at `at`, as in a snapshot as of it (`files`, `size_bytes`), and the `records` of their base files; changes in log files are not counted, and all three are null where files that were cleaned may have left PostgreSQL. `table_name` is the present or last name, not the one at `at`.';
 
 COMMENT ON FUNCTION chronolake.state_at IS 'A row for each table that existed at a `position` of the log, which is that of a cut or a cursor over all tables (null: the present end), also if it was dropped later (`dropped_at`): the `version` of its last event up to there, the time to read it `as_of` (`as_of_digits`), its `schema_version`, and the tick of its clock in microseconds (`tick_us`). It fails, and says why, for a position whose events have left PostgreSQL. `table_name` is the present or last name.';

@@ -77,7 +77,8 @@ GRANT SELECT
         chronolake.audit_history, chronolake.audit_commands, chronolake.audit_pending, chronolake.audit_files,
         chronolake.audit_conflicts, chronolake.audit_rollbacks, chronolake.audit_schemas, chronolake.audit_markers,
         chronolake.audit_deletions, chronolake.audit_tables, chronolake.audit_streams,
-        chronolake.audit_services, chronolake.audit_tokens, chronolake.audit_grants, chronolake.audit_denials
+        chronolake.audit_services, chronolake.audit_tokens, chronolake.audit_grants, chronolake.audit_denials,
+        chronolake.audit_credentials
     TO chronolake_auditor;
 
 -- These functions run with the rights of their owner, so only the auditor may call them.

@@ -35,9 +35,9 @@ BEGIN
         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
         WHERE c.relnamespace = 'chronolake'::regnamespace
             AND c.relname IN (
-                'audit_commands', 'audit_conflicts', 'audit_deletions', 'audit_denials', 'audit_files', 'audit_history',
-                'audit_markers', 'audit_pending', 'audit_rollbacks', 'audit_schemas', 'audit_services', 'audit_streams',
-                'audit_tables', 'refusal'
+                'audit_commands', 'audit_conflicts', 'audit_credentials', 'audit_deletions', 'audit_denials', 'audit_files',
+                'audit_history', 'audit_markers', 'audit_pending', 'audit_rollbacks', 'audit_schemas', 'audit_services',
+                'audit_streams', 'audit_tables', 'refusal'
             )
         GROUP BY c.relname
     LOOP

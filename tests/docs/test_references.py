@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chronolake_metastore.app import create_app
-from chronolake_metastore.domain import events
+from chronolake_metastore.domain import stored_events
 from chronolake_metastore.settings import Settings
 from chronolake_model.deletable import Refusal
 from chronolake_model.problems import ProblemCode
@@ -82,7 +82,7 @@ def test_a_reason_why_a_file_stays_is_explained_to_writers(reason: Refusal) -> N
     assert f"| `{reason}` | " in _text("docs/reference/rest.md")
 
 
-@pytest.mark.parametrize("name", list(events.PAYLOADS))
+@pytest.mark.parametrize("name", list(stored_events.PAYLOADS))
 def test_an_event_type_is_documented(name: str) -> None:
     assert f"## {name}\n" in _text("docs/reference/events.md")
 

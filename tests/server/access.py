@@ -84,8 +84,12 @@ class AccessServer:
             client.close()
         self.process.stop()
         self._search(self.process.log())
-        for table in _RECORDS:
-            self._search(str(database.query(self.dsn, f"SELECT t::text FROM {table} t")))
+        for record in self.records():
+            self._search(record)
+
+    def records(self) -> list[str]:
+        """The rows in which commands are recorded."""
+        return [str(database.query(self.dsn, f"SELECT t::text FROM {table} t")) for table in _RECORDS]
 
     def _search_answer(self, response: httpx.Response) -> None:
         if "json" in response.headers.get("content-type", ""):

@@ -16,7 +16,7 @@ from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.denials import RECORDED_PER_HOUR
 from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.metrics import Metrics
-from chronolake_metastore.service import denials
+from chronolake_metastore.service import recorder
 from chronolake_metastore.service.callers_rights import RIGHTS_SECONDS
 from chronolake_metastore.service.denials import Denials
 from chronolake_metastore.settings import Settings
@@ -90,7 +90,7 @@ def test_denied_reads_and_notes_are_recorded_once(server: AccessServer) -> None:
 
 
 def test_denials_that_cannot_be_recorded_are_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(denials, "QUEUE_MAX", 2)
+    monkeypatch.setattr(recorder, "QUEUE_MAX", 2)
     settings, metrics = Settings(dsn="postgresql://nobody@127.0.0.1:1/nothing"), Metrics()
 
     async def run() -> None:
@@ -109,7 +109,7 @@ def test_denials_that_cannot_be_recorded_are_counted_as_lost(monkeypatch: pytest
         for name in ("a", "b", "c"):
             of_all.add(Context("nobody", name, subject=NOBODY), Right.READ, "tables.get", forbidden(name))
         assert lost() == 1
-        recording = asyncio.ensure_future(of_all.run())
+        recording = asyncio.ensure_future(of_all.recorder.run())
         await both.wait()
         assert lost() == 3
         recording.cancel()

@@ -34,7 +34,7 @@ def only_reading() -> None:
     raise errors.MetastoreMoved("an id", "its database is a copy")
 
 
-VENDOR = Vendor([], only_reading)
+VENDOR = Vendor([], only_reading, lambda *_: None)
 ASKED: dict[str, Callable[[Service], Awaitable[object]]] = {
     "a command": lambda service: service.execute(ANN, DropTable(TABLE, None)),
     "a note": lambda service: service.note(ANN, readers.begin, TABLE, READING, None),

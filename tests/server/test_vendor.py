@@ -28,7 +28,7 @@ ROLE = StorageRole(
 
 
 def vendor(*roles: StorageRole) -> Vendor:
-    return Vendor(roles, lambda: None)
+    return Vendor(roles, lambda: None, lambda *_: None)
 
 
 def test_the_role_with_the_longest_location_is_taken_and_t41_none_of_a_sibling() -> None:
@@ -119,12 +119,12 @@ def test_a_file_that_is_wrong_stops_the_start(tmp_path: Path, text: str, why: st
     file = tmp_path / "roles.toml"
     file.write_text(text)
     with pytest.raises(errors.ConfigurationError, match=why):
-        vending.of_settings(Settings(credentials_file=file, access=Access.ON), lambda: None)
+        vending.of_settings(Settings(credentials_file=file, access=Access.ON), lambda: None, lambda *_: None)
 
 
 def test_keys_are_not_for_strangers(tmp_path: Path) -> None:
     with pytest.raises(errors.ConfigurationError, match="--access on"):
-        vending.of_settings(Settings(credentials_file=tmp_path / "roles.toml"), lambda: None)
+        vending.of_settings(Settings(credentials_file=tmp_path / "roles.toml"), lambda: None, lambda *_: None)
 
 
 def test_each_subject_has_a_session_name_of_its_own_that_sts_accepts() -> None:

@@ -36,6 +36,7 @@ from chronolake_metastore.domain.plans import NewPlan
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_metastore.domain.subjects import Subject, request_id_of
 from chronolake_metastore.domain.tokens import CreateToken
+from chronolake_metastore.domain.vendings import RecordVending
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding
 from chronolake_metastore.settings import Settings
@@ -46,6 +47,7 @@ from chronolake_model import (
     schemas as wire_schemas,
     tables as wire_tables,
 )
+from chronolake_model.credentials import StorageAccess
 from chronolake_model.file_names import base_file_name, bucket_file_id
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.roles import Right, Role
@@ -224,15 +226,22 @@ def make_token(dsn: str) -> None:
 
 
 def make_roles(history: History, *names: str) -> None:
-    """A role that was replaced and one that was revoked, and denials on tables."""
+    """A role that was replaced and one that was revoked, credentials for a table, and denials on tables."""
     history.done(GrantRole(READER, Role.ADMIN, "*"))
     history.done(GrantRole(READER, Role.READER, "*"), actor="eve")
     history.done(GrantRole(STRANGER, Role.WRITER, "shop"))
     history.done(RevokeRole(STRANGER, "shop"))
+    vend(history, names[0])
     for name in names:
         history.denied(tables.DropTable(name), Right.DEFINE)
         history.denied(tables.DropTable(name), Right.DEFINE, STRANGER)
     history.denied(RecordDenial("show_table", "read", names[0], "no"), None, STRANGER)
+
+
+def vend(history: History, name: str, access: StorageAccess = StorageAccess.READ) -> None:
+    """Credentials that ``READER`` got for a table, for an hour."""
+    expires_at = Micros(history.now_us + 3_600 * SECOND_US)
+    history.done(RecordVending(name, READER, access, expires_at), actor=READER)
 
 
 def completion(table: str, requested_time: str, buckets: Sequence[int]) -> instants.CompleteInstant:

@@ -18,7 +18,6 @@ from chronolake_metastore.commands import group
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain import (
     deletions,
-    events,
     instants,
     leases,
     logs,
@@ -36,6 +35,7 @@ from chronolake_metastore.domain.logs import START, ChainHead, grow
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.proof import Check, ProofFinding
 from chronolake_metastore.domain.results import AnyResult
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.notes import markers
 from chronolake_metastore.proof import rebuilding, verification
 from chronolake_metastore.proof.rebuilding import Rebuilt
@@ -285,8 +285,8 @@ def reseal_answers(dsn: str) -> None:
     )
 
 
-def _log(dsn: str) -> Sequence[events.StoredEvent]:
-    async def read() -> Sequence[events.StoredEvent]:
+def _log(dsn: str) -> Sequence[StoredEvent]:
+    async def read() -> Sequence[StoredEvent]:
         database = Database(Settings(dsn=dsn))
         session = Session(database)
         async with session.begin() as tx:

@@ -41,7 +41,7 @@ EMPTY = ("archived_era", "location")
 VIEWS = (
     *("audit_history", "audit_commands", "audit_pending", "audit_files", "audit_rollbacks", "audit_markers"),
     *("audit_deletions", "audit_conflicts", "audit_schemas", "audit_services", "audit_streams", "audit_tables"),
-    *("audit_tokens", "audit_grants", "audit_denials"),
+    *("audit_tokens", "audit_grants", "audit_denials", "audit_credentials"),
 )
 
 
@@ -143,6 +143,7 @@ def test_the_history_of_a_table_has_every_event_in_order(audited: Audited) -> No
         "InstantRequested",
         "FilesDeleted",
         "InstantRequested",
+        "CredentialsVended",
     ]
     completed = rows[2]
     assert completed["requested_digits"] == audited.times["first"]
@@ -279,6 +280,14 @@ def test_a_denial_has_the_subject_the_command_and_the_lacking_right(audited: Aud
         (STRANGER, STRANGER, ADDRESS, "DropTable", "shop.orders", True, f"{STRANGER} {lacking}"),
         (STRANGER, STRANGER, ADDRESS, "show_table", "shop.orders", False, "no"),
     ]
+
+
+def test_credentials_have_their_subject_access_and_end(audited: Audited) -> None:
+    [row] = audited.query("SELECT *, expires_at - vended_at AS valid FROM chronolake.audit_credentials")
+
+    shown = ("table_name", "subject", "access", "actor", "address")
+    assert [row[column] for column in shown] == ["shop.orders", READER, "read", READER, ADDRESS]
+    assert row["valid"].total_seconds() == pytest.approx(3_600, abs=1)
 
 
 # ---------------------------------------------------------------------------------- pending

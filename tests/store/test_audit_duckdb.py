@@ -14,6 +14,7 @@ import pytest
 from psycopg import conninfo
 
 from chronolake_metastore.domain import instants, restores, savepoints, staging, tables
+from chronolake_model.credentials import StorageAccess
 from chronolake_model.roles import Right
 from chronolake_model.times import Tick, parse_time
 from chronolake_storage import opening
@@ -22,12 +23,12 @@ from tests.fix_s3 import S3
 from tests.forked_program import complaint, run
 from tests.store import archiving, leaving, shown
 from tests.store.duckdb_views import Rows, connect, made, of_duckdb, of_postgres
-from tests.store.history import History, file_of, make_history, make_roles, make_token
+from tests.store.history import History, file_of, make_history, make_roles, make_token, vend
 
 LOG = ("event", "event_entry", "write_stat", "deleted_file", "outcome", "refusal")
 OF_THE_LOG = (
     *("audit_history", "audit_commands", "audit_deletions", "audit_tables", "audit_conflicts"),
-    *("audit_rollbacks", "audit_schemas", "audit_files", "audit_denials"),
+    *("audit_rollbacks", "audit_schemas", "audit_files", "audit_denials", "audit_credentials"),
 )
 OF_THE_STATE = (
     *("audit_pending", "audit_markers", "audit_services", "audit_streams", "audit_tokens", "audit_grants"),
@@ -131,6 +132,7 @@ def go_on(history: History) -> None:
     stat = msgspec.structs.replace(file_of(loser, 3), partition_path="", records=2**40)
     history.refused(instants.CompleteInstant("shop.clicks", parse_time(loser), [stat]), actor=NAME)
     history.denied(tables.DropTable("shop.clicks"), Right.DEFINE)
+    vend(history, "shop.exact", StorageAccess.MAINTAIN)
 
 
 def columns_of(connection: duckdb.DuckDBPyConnection, view: str) -> set[str]:

@@ -33,16 +33,18 @@ from chronolake_metastore.domain import (
     tables,
     tokens,
     transactions,
+    vendings,
 )
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.denials import RecordDenial
 from chronolake_metastore.domain.results import AnyResult
 from chronolake_model import markers as wire_markers, schemas as wire_schemas, tables as wire_tables
+from chronolake_model.credentials import StorageAccess
 from chronolake_model.file_names import bucket_file_id
 from chronolake_model.files import WriteStat
 from chronolake_model.roles import Role
-from chronolake_model.times import format_time, parse_time
+from chronolake_model.times import Micros, format_time, parse_time
 from chronolake_model.vocabulary import Action, IndexType, TableService
 from tests.store.history import file_of
 from tests.store.recorded import RecordedSession
@@ -215,12 +217,13 @@ def stream(recording: Recording) -> None:
 
 
 def change_access(recording: Recording) -> None:
-    """Create, rotate and revoke a token; grant and revoke a role."""
+    """Create, rotate and revoke a token; grant and revoke a role; record credentials."""
     recording.done(grants.GrantRole("token:abcdefghij", Role.WRITER, "shop"))
     recording.done(grants.RevokeRole("token:abcdefghij", "shop"))
     recording.done(tokens.CreateToken("abcdefghij", "a-key", "a digest", False, 60))
     recording.done(tokens.RotateToken("abcdefghij", "a-key", "another digest", 60))
     recording.done(tokens.RevokeToken("abcdefghij"))
+    recording.done(vendings.RecordVending(COW, "token:abcdefghij", StorageAccess.READ, Micros(1)))
 
 
 def locate(recording: Recording) -> None:

@@ -18,11 +18,11 @@ from chronolake_model.schemas import AddColumn
 from tests.docs.test_audit import EXAMPLES
 from tests.server import located
 from tests.store.audit_logins import ROLE, Row, allow, connected, execute, names, query, run
-from tests.store.history import History, make_history, make_roles, make_token
+from tests.store.history import History, make_history, make_roles, make_token, vend
 
 WITH_VERSION = (
-    *("audit_commands", "audit_deletions", "audit_denials", "audit_history", "audit_schemas", "audit_tables"),
-    "refusal",
+    *("audit_commands", "audit_credentials", "audit_deletions", "audit_denials", "audit_history"),
+    *("audit_schemas", "audit_tables", "refusal"),
 )
 VIEWS = (
     *WITH_VERSION,
@@ -90,6 +90,7 @@ def rename(history: History, name: str, *later: str) -> None:
         history.roll_back(name, history.begin(name, actor=actor))
         pending = history.begin(name, actor=actor)
         history.mark(name, pending, 1, 2)
+        vend(history, name)
         history.report(name, pending, 2)
         history.refused(tables.AlterTable(name, "none.there"), actor=actor)
         history.denied(tables.DropTable(name), Right.DEFINE)

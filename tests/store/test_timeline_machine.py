@@ -22,10 +22,11 @@ from chronolake_metastore.commands.group import Result
 from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.domain import instants, namespaces
-from chronolake_metastore.domain.events import Event, TableCreated, decode
+from chronolake_metastore.domain.events import Event, TableCreated
 from chronolake_metastore.domain.logs import CATALOG_ID, hash_of
 from chronolake_metastore.domain.proof import ProofFinding
 from chronolake_metastore.domain.results import Refused
+from chronolake_metastore.domain.stored_events import decode
 from chronolake_metastore.notes import readers
 from chronolake_metastore.projections.registry import TABLES as PROJECTIONS
 from chronolake_metastore.proof import rebuilding, verification

@@ -14,9 +14,9 @@ from chronolake_metastore.archive.run_reading import RunReader
 from chronolake_metastore.archive.run_rows import RunRows
 from chronolake_metastore.domain import archives
 from chronolake_metastore.domain.archives import ArchiveEnds, ChainPlaces
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.logs import ChainHead, StoredAnswer
 from chronolake_metastore.domain.proof import ProofFinding
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.archived import ArchivedEvent
 from chronolake_metastore.store.proof import EventKey
 

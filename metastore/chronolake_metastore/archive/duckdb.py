@@ -16,7 +16,7 @@ from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveManifest
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import archive
-from chronolake_metastore.store.postgres import engine
+from chronolake_metastore.store.postgres import engine, migrations
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_storage import opening
 
@@ -32,6 +32,7 @@ _TYPES = {
 """DuckDB's types of columns."""
 _EXTENSIONS: Final = {"s3": "httpfs", "gs": "httpfs", "az": "azure"}
 """By scheme of a URI, DuckDB's extension that reads it."""
+_SHARED_VIEWS: Final = ("audit_denials", "audit_credentials")
 _GLOB: Final = re.compile(r"[*?\[]")
 _LIVE: Final = re.compile(r"^-- live\n.*?^-- end of live\n", re.DOTALL | re.MULTILINE)
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -85,12 +86,18 @@ def script(storage: ArchiveStorage, manifest: ArchiveManifest, database: Setting
         "extensions": _extension(storage.location),
         "files": "\n".join(_view(table, of_table) for table, of_table in paths.items()),
         "end": f"{manifest.end}",
+        **{name: _of_postgres(name) for name in _SHARED_VIEWS},
     }
     if database is None:
         template = _LIVE.sub("", template)
     else:
         values["database"] = _quoted(engine.shown_conninfo(database))
     return _PLACE.sub(lambda match: values[match[1]], template)
+
+
+def _of_postgres(view: str) -> str:
+    """A view whose definition in PostgreSQL is one in DuckDB too."""
+    return migrations.view(view).replace("CREATE VIEW", "CREATE OR REPLACE VIEW")
 
 
 def _view(table: str, paths: list[str]) -> str:

@@ -16,8 +16,8 @@ from chronolake_metastore.archive import run_rows
 from chronolake_metastore.archive.rows import COLUMNS, ColumnForm, Row
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveRun, ListedRun
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.logs import START, ChainHead, StoredAnswer
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.replay_tables import LogRow
 from chronolake_model.times import Micros, to_datetime
 

@@ -24,9 +24,9 @@ from chronolake_metastore.archive.rows import EVENT_ORDER, OUTCOME_KEY, Row
 from chronolake_metastore.archive.run_reading import ReadCache, RunReader
 from chronolake_metastore.archive.storage import ArchiveDamaged, ArchiveStorage
 from chronolake_metastore.domain.archives import ArchiveManifest, ListedRun
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.lists import ListEntry, ListName
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.archived import (
     ArchivedCompletion,
     ArchivedEntry,

@@ -18,10 +18,10 @@ from chronolake_metastore.archive.storage import ArchiveStorage
 from chronolake_metastore.domain import archives, logs
 from chronolake_metastore.domain.archives import ArchiveEnds, ArchiveRun, ListedRun
 from chronolake_metastore.domain.changes import ListKey
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.domain.logs import START, ChainHead, StoredAnswer
 from chronolake_metastore.domain.proof import FollowedAnswers, ProofFinding
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store import answers, proof
 from chronolake_metastore.store.answers import AnswerKey
 from chronolake_metastore.store.event_lists import StoredEntry

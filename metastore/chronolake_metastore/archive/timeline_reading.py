@@ -17,10 +17,11 @@ from chronolake_metastore.archive import instant_reading
 from chronolake_metastore.archive.instant_reading import in_micros, joined, numbers_of, present_action
 from chronolake_metastore.archive.rows import INSTANT
 from chronolake_metastore.archive.run_reading import RunReader
-from chronolake_metastore.domain import archived_instants, events
+from chronolake_metastore.domain import archived_instants, stored_events
 from chronolake_metastore.domain.actions import COMPLETED_WRITES, RULES
-from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEvent
+from chronolake_metastore.domain.events import Event, ImpossibleEvent
 from chronolake_metastore.domain.instants import Instant
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.archived import ArchivedCompletion, ArchivedInstants
 from chronolake_metastore.store.instants import Filter
 from chronolake_model.times import Micros
@@ -266,7 +267,7 @@ def _instants(
 
 def _decoded(run: RunReader, event: StoredEvent) -> Event:
     try:
-        return events.decode(event)
+        return stored_events.decode(event)
     except ValueError as exc:
         name = f"version {event.version} of {event.table_id}"
         raise run.damaged("event", name, str(exc)) from exc

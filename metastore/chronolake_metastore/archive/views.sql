@@ -17,6 +17,7 @@ CREATE OR REPLACE MACRO chronolake.instant_time(moment, tick_us) AS
         WHEN 1 THEN strftime(moment::timestamptz AT TIME ZONE 'UTC', '%Y%m%d%H%M%S%f')
         ELSE strftime(moment::timestamptz AT TIME ZONE 'UTC', '%Y%m%d%H%M%S%g')
     END;
+CREATE OR REPLACE MACRO chronolake.moment(micros) AS make_timestamptz(micros);
 CREATE OR REPLACE MACRO chronolake.moment_of(digits) AS
     strptime(rpad(digits, 20, '0'), '%Y%m%d%H%M%S%f') AT TIME ZONE 'UTC';
 
@@ -221,6 +222,8 @@ FROM chronolake.log_event
 WHERE type IN ('TableCreated', 'TableAltered')
 GROUP BY table_id;
 
+CREATE OR REPLACE VIEW chronolake.clock AS SELECT table_id, tick_us FROM chronolake.log_table;
+
 -- The instants in their present state, as the log has them. An instant that was undone has no completion time.
 CREATE OR REPLACE VIEW chronolake.log_instant AS
 SELECT
@@ -342,24 +345,9 @@ LEFT JOIN chronolake.log_instant winner
     ON winner.table_id = r.table_id AND winner.requested_time = chronolake.moment_of(r.context ->> 'winner')
 WHERE r.code = 'write-conflict';
 
-CREATE OR REPLACE VIEW chronolake.audit_denials AS
-SELECT
-    r.refused_at,
-    regexp_replace(r.request_id, '»[^»]*$', '') AS subject,
-    r.actor,
-    r.address,
-    coalesce(r.context ->> 'denied', r.command) AS command,
-    r.table_name,
-    r.table_id,
-    r.version,
-    r.instant AS requested_time,
-    chronolake.instant_time(r.instant, coalesce(l.tick_us, 1000)) AS requested_digits,
-    r.detail,
-    r.request_id
-FROM chronolake.refusal r
-LEFT JOIN chronolake.log_table l ON l.table_id = r.table_id
-WHERE r.code = 'forbidden';
-
+-- These are PostgreSQL's own.
+{audit_denials}
+{audit_credentials}
 CREATE OR REPLACE VIEW chronolake.audit_rollbacks AS
 SELECT
     l.table_name,

@@ -23,10 +23,11 @@ from chronolake_metastore.domain import commands
 from chronolake_metastore.domain.changes import InstantKey
 from chronolake_metastore.domain.commands import Command, InstantCommand
 from chronolake_metastore.domain.context import Context
-from chronolake_metastore.domain.denials import RecordedDenials, denial_of
+from chronolake_metastore.domain.denials import denial_of
 from chronolake_metastore.domain.events import Now, Origin
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.logs import CATALOG_ID, commit_wait, drift
+from chronolake_metastore.domain.recent_records import RecentRecords
 from chronolake_metastore.domain.refusals import DETAIL_CHARS_MAX, bounded_context, bounded_text
 from chronolake_metastore.domain.results import AnyRecorded, Refused
 from chronolake_metastore.domain.rights import UNLIMITED, Needs, check, without_hidden
@@ -58,7 +59,7 @@ class Task(msgspec.Struct, frozen=True):
     handler: AnyHandler
     names: Names
     needs: Needs | None = None
-    denials: RecordedDenials | None = None
+    denials: RecentRecords | None = None
 
 
 Result = Answer | errors.TimelineError
@@ -100,7 +101,7 @@ def request_of(ctx: Context, command: Command, *, records_refusal: bool = True) 
     return Request(ctx, command, commands.fingerprint(canonical), len(canonical), records_refusal)
 
 
-def task_of(request: Request, right: Right | None = None, denials: RecordedDenials | None = None) -> Task:
+def task_of(request: Request, right: Right | None = None, denials: RecentRecords | None = None) -> Task:
     """The request with its handler. Without a ``right`` its caller may do everything."""
     command = request.command
     handler = HANDLERS[type(command)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
+from chronolake_metastore.commands.access_records import RecordDenialHandler, RecordVendingHandler
 from chronolake_metastore.commands.adoption import AdoptTableHandler
 from chronolake_metastore.commands.checkpoints import (
     AbortCheckpointHandler,
@@ -20,7 +21,6 @@ from chronolake_metastore.commands.completing import (
     StageWriteStatsHandler,
 )
 from chronolake_metastore.commands.deletions import RecordSweepHandler, ReportDeletionsHandler
-from chronolake_metastore.commands.denials import RecordDenialHandler
 from chronolake_metastore.commands.eras import RecordArchivedEraHandler
 from chronolake_metastore.commands.grants import GrantRoleHandler, RevokeRoleHandler
 from chronolake_metastore.commands.handler import Handler
@@ -96,5 +96,6 @@ _ALL: Final[tuple[AnyHandler, ...]] = (
     GrantRoleHandler(),
     RevokeRoleHandler(),
     RecordDenialHandler(),
+    RecordVendingHandler(),
 )
 HANDLERS: Final[Mapping[type[Command], AnyHandler]] = {handler.command: handler for handler in _ALL}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
 from uuid import UUID
 
 import msgspec
 
 from chronolake_metastore.domain.definitions import NewDefinition
 from chronolake_metastore.domain.lists import EMPTY, PlannedWork, Sealed
-from chronolake_model import decoding
 from chronolake_model.columns import SchemaField
+from chronolake_model.credentials import StorageAccess
 from chronolake_model.files import FileGroupName
 from chronolake_model.roles import Role
 from chronolake_model.schema_changes import SchemaChange
@@ -393,8 +392,16 @@ class HudiFilesFound(Payload, frozen=True, kw_only=True):
     total: int
 
 
-PAYLOADS: Final[dict[str, type[Payload]]] = {payload.__name__: payload for payload in Payload.__subclasses__()}
-"""Every type of event, by the name it has in the log."""
+class CredentialsVended(Payload, frozen=True, kw_only=True):
+    """A subject got credentials for the storage of the table, which are valid until ``expires_at``.
+
+    Keys are not recorded. A server records one event in 15 minutes for each subject and access, so other keys
+    may be valid for 15 minutes more. The event publishes nothing, and changes nothing of the table.
+    """
+
+    subject: str
+    access: StorageAccess
+    expires_at: Micros
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -425,25 +432,6 @@ class Event(msgspec.Struct, frozen=True):
         return type(self.payload).__name__
 
 
-class StoredEvent(msgspec.Struct, frozen=True):
-    """One row of the log as it is stored: ``payload`` is JSON that is not decoded yet."""
-
-    table_id: UUID
-    version: int
-    time: Micros
-    instant: Micros | None
-    actor: str
-    request_id: str
-    type: str
-    payload: str
-    previous_hash: bytes
-    hash: bytes
-    answers: int | None = None
-    answers_hash: bytes | None = None
-    transaction_id: int = 0
-    payload_bytes: int = 0
-
-
 class Now(msgspec.Struct, frozen=True):
     """The present, in microseconds, by both clocks of the database.
 
@@ -472,28 +460,3 @@ class ImpossibleEvent(Exception):
 
     Commands never make one. A log that was changed by hand may have one.
     """
-
-
-def decode(stored: StoredEvent) -> Event:
-    """The event that a row of the log is; raises ``ValueError`` when it is none that this release knows."""
-    form = PAYLOADS.get(stored.type)
-    if form is None:
-        raise ValueError(f"{stored.type!r} is not a type of event")
-    try:
-        payload = decoding.decode(stored.payload, form)
-    except msgspec.ValidationError as exc:
-        raise ValueError(f"the payload is not that of {stored.type}: {exc}") from exc
-    return Event(
-        table_id=stored.table_id,
-        version=stored.version,
-        time=stored.time,
-        instant=stored.instant,
-        actor=stored.actor,
-        request_id=stored.request_id,
-        payload=payload,
-        previous_hash=stored.previous_hash,
-        hash=stored.hash,
-        answers=stored.answers,
-        answers_hash=stored.answers_hash,
-        transaction_id=stored.transaction_id,
-    )

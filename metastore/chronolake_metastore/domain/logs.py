@@ -25,10 +25,10 @@ from chronolake_metastore.domain.events import (
     InstantRequested,
     Origin,
     Payload,
-    StoredEvent,
 )
 from chronolake_metastore.domain.lists import ListName, PlannedWork, Sealed
 from chronolake_metastore.domain.results import AnyRecorded
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_model.times import Micros, Tick
 
 CATALOG_ID: Final = UUID(int=0)

@@ -9,8 +9,8 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore.domain import logs
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.logs import ChainHead, StoredAnswer, hash_of, payload_bytes
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_model.times import Micros, Tick, format_time
 
 NOTHING = "nothing"

@@ -222,6 +222,12 @@ class LocationResult(Result, frozen=True, kw_only=True):
     is_changed: bool
 
 
+class VendingResult(Result, frozen=True, kw_only=True):
+    """Credentials that were vended are recorded in ``version``."""
+
+    version: int
+
+
 class GrantResult(Result, frozen=True, kw_only=True):
     """A role that was granted. ``is_new`` if the subject had none there."""
 
@@ -261,6 +267,7 @@ AnyResult: TypeAlias = (
     | TokenResult
     | LocationResult
     | GrantResult
+    | VendingResult
 )
 AnyRecorded: TypeAlias = AnyResult | Refused
 

@@ -9,9 +9,10 @@ from uuid import UUID
 from typing_extensions import override
 
 from chronolake_metastore.domain import logs
-from chronolake_metastore.domain.events import PAYLOADS, Event, ImpossibleEvent, TableCreated
+from chronolake_metastore.domain.events import Event, ImpossibleEvent, TableCreated
 from chronolake_metastore.domain.logs import ChainHead, Clock
 from chronolake_metastore.domain.state import State
+from chronolake_metastore.domain.stored_events import PAYLOADS
 from chronolake_metastore.projections.projection import Entries, Followed, Named, Projection, Rows
 from chronolake_metastore.store import clocks
 from chronolake_metastore.store.postgres.transaction import Statement

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from chronolake_metastore.domain.events import Event, HudiFilesFound, TableAdopted
+from chronolake_metastore.domain.events import CredentialsVended, Event, HudiFilesFound, TableAdopted
 from chronolake_metastore.domain.state import State
 from chronolake_metastore.projections.projection import Entries, Followed, Projection
 from chronolake_metastore.store import publication
@@ -21,7 +21,7 @@ class Publications(Projection):
     """
 
     tables = ()
-    followed: ClassVar[Followed] = {TableAdopted: None, HudiFilesFound: None}
+    followed: ClassVar[Followed] = {TableAdopted: None, HudiFilesFound: None, CredentialsVended: None}
 
     def __init__(self, state: State) -> None:
         super().__init__(state)

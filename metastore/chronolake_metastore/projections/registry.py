@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from chronolake_metastore.domain.changes import ListKey
-from chronolake_metastore.domain.events import PAYLOADS
 from chronolake_metastore.domain.state import Loaded, Routes, State
+from chronolake_metastore.domain.stored_events import PAYLOADS
 from chronolake_metastore.projections.catalog import Locations, Namespaces, Tables
 from chronolake_metastore.projections.eras import ArchivedEras
 from chronolake_metastore.projections.file_groups import FileGroups

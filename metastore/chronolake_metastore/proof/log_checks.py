@@ -15,14 +15,13 @@ from chronolake_metastore.domain.events import (
     Event,
     FilesDeleted,
     InstantCompleted,
-    StoredEvent,
     TableAltered,
     TableCreated,
     WriteStatsStaged,
-    decode,
 )
 from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.proof import NOTHING, Chains, Check, ProofFinding
+from chronolake_metastore.domain.stored_events import StoredEvent, decode
 from chronolake_metastore.proof import event_lists
 from chronolake_metastore.store import answers, proof
 from chronolake_metastore.store.answers import AnswerKey

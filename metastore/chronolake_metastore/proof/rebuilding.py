@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.events import StoredEvent, decode
+from chronolake_metastore.domain.stored_events import StoredEvent, decode
 from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.proof import archived_rows
 from chronolake_metastore.proof.archived_rows import ArchivedLogRows

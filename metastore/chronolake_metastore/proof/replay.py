@@ -12,9 +12,10 @@ from uuid import UUID
 
 import msgspec
 
-from chronolake_metastore.domain.events import Event, ImpossibleEvent, StoredEvent
+from chronolake_metastore.domain.events import Event, ImpossibleEvent
 from chronolake_metastore.domain.logs import Clock
 from chronolake_metastore.domain.state import EMPTY
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.projections import registry as projections
 from chronolake_metastore.projections.logs import Clocks
 from chronolake_metastore.store import event_lists, event_log, instants as stored_instants

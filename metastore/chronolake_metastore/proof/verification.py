@@ -14,9 +14,9 @@ from uuid import UUID
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.heads import Heads
 from chronolake_metastore.domain.proof import NOTHING, Check, ProofFinding, SharedBasePath
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.projections.registry import TABLES
 from chronolake_metastore.proof import archived_rows, event_lists
 from chronolake_metastore.proof.answer_chains import AnswersVerification

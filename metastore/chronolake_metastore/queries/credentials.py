@@ -21,6 +21,7 @@ from chronolake_model.credentials import StorageAccess, TableCredentials
 from chronolake_model.names import split_table_name
 from chronolake_model.roles import RIGHTS, Right
 from chronolake_model.storage import options_of
+from chronolake_model.times import from_datetime
 
 _SESSION_CHARS_MAX: Final = 64
 _NO_SESSION_CHAR: Final = re.compile(r"[^A-Za-z0-9_+,.@=-]")
@@ -69,6 +70,7 @@ async def _vend(
     policy = session_policies.policy_of(location, access, role.partition)
     session = session_name(ctx.subject)
     keys = await vendor.keys(role, session, policy)
+    vendor.record(ctx, table, access, from_datetime(keys.expires_at))
     _log.info(
         "credentials",
         table=table.name,

@@ -37,6 +37,7 @@ from chronolake_metastore.domain.streams import CloseStream, ExpireStream, OpenS
 from chronolake_metastore.domain.sweeps import RecordSweep
 from chronolake_metastore.domain.tokens import CreateToken, RevokeToken, RotateToken
 from chronolake_metastore.domain.transactions import CompleteTogether
+from chronolake_metastore.domain.vendings import RecordVending
 from chronolake_metastore.notes import (
     markers,
     metastore,
@@ -118,8 +119,9 @@ COMMANDS: Final[Mapping[type[Command], Right]] = {
     # Only workers send these.
     ExpireStream: operations.streams.CLOSE_STREAM.right,
     RecordHudiFiles: operations.streams.REPORT_PUBLICATION.right,
-    # Only the service itself sends this.
+    # Only the service itself sends these.
     RecordDenial: Right.ADMINISTER,
+    RecordVending: Right.ADMINISTER,
     # Only the command chronolake-metastore archive drop runs this.
     RecordArchivedEra: Right.ADMINISTER,
     # Only the commands chronolake-metastore token run these.

@@ -11,9 +11,9 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.events import StoredEvent
 from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.domain.lists import ListEntry, ListName
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.feed import FeedEntry
 from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.outcomes import StoredOutcome

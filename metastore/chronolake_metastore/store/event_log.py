@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.changes import WrittenFiles
-from chronolake_metastore.domain.events import Event, StoredEvent
+from chronolake_metastore.domain.events import Event
+from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction

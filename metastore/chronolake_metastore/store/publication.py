@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.active_window import Border
-from chronolake_metastore.domain.events import PAYLOADS, Event, HudiFilesFound, TableAdopted
+from chronolake_metastore.domain.events import Event, HudiFilesFound, TableAdopted
 from chronolake_metastore.domain.publication import (
     UNREADABLE_FILES_MAX,
     FoundFiles,
@@ -19,6 +19,7 @@ from chronolake_metastore.domain.publication import (
     UnreadableFiles,
 )
 from chronolake_metastore.domain.publication_steps import LogEvent
+from chronolake_metastore.domain.stored_events import PAYLOADS
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements

@@ -206,4 +206,5 @@ DOCUMENTS: Final[Mapping[type[AnyResult], Callable[[Any], msgspec.Struct | None]
     results.TokenResult: _nothing,
     results.GrantResult: _grant,
     results.LocationResult: _nothing,
+    results.VendingResult: _nothing,
 }

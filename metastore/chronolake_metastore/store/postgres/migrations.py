@@ -56,6 +56,12 @@ def upgrade(dsn: str) -> Migrated:
     return Migrated(config.attributes["before"], head, warnings)
 
 
+def view(name: str) -> str:
+    """The statements that make a view."""
+    script = resources.files("chronolake_migrations").joinpath("baseline", "views", f"{name}.sql")
+    return script.read_text("utf-8")
+
+
 def _not_allowed(exc: postgres_errors.InsufficientPrivilege, login: str) -> errors.ConfigurationError:
     grant = sql.SQL("GRANT chronolake_server TO {}").format(sql.Identifier(login)).as_string()
     return errors.ConfigurationError(

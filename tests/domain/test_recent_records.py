@@ -1,4 +1,4 @@
-"""How many denials of a subject are recorded."""
+"""How many requests of a subject are recorded."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from chronolake_metastore.domain import denials
-from chronolake_metastore.domain.denials import RECORDED_PER_HOUR, SAME_SECONDS, RecordedDenials
+from chronolake_metastore.domain import recent_records
+from chronolake_metastore.domain.recent_records import RecentRecords
 
+PER_HOUR, SAME_SECONDS = 20, 60.0
 ORDERS = ("read", "shop.orders")
 
 
@@ -26,13 +27,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def recorded(clock: Callable[[], float]) -> RecordedDenials:
-    return RecordedDenials(clock)
+def recorded(clock: Callable[[], float]) -> RecentRecords:
+    return RecentRecords(clock, PER_HOUR, SAME_SECONDS)
 
 
-def test_a_subject_has_some_denials_recorded_in_an_hour(recorded: RecordedDenials, clock: Clock) -> None:
-    admitted = [recorded.admit("a", f"a»{number}") for number in range(RECORDED_PER_HOUR + 10)]
-    assert sum(admitted) == RECORDED_PER_HOUR
+def test_a_subject_has_some_requests_recorded_in_an_hour(recorded: RecentRecords, clock: Clock) -> None:
+    admitted = [recorded.admit("a", f"a»{number}") for number in range(PER_HOUR + 10)]
+    assert sum(admitted) == PER_HOUR
     assert recorded.admit("b", "b»1")
     clock.now = 3_599
     assert not recorded.admit("a", "a»later")
@@ -40,15 +41,15 @@ def test_a_subject_has_some_denials_recorded_in_an_hour(recorded: RecordedDenial
     assert recorded.admit("a", "a»later")
 
 
-def test_a_request_whose_group_runs_again_is_recorded_again(recorded: RecordedDenials) -> None:
-    for number in range(RECORDED_PER_HOUR):
+def test_a_request_whose_group_runs_again_is_recorded_again(recorded: RecentRecords) -> None:
+    for number in range(PER_HOUR):
         recorded.admit("a", f"a»{number}")
     assert recorded.admit("a", "a»0")
     assert not recorded.admit("a", "a»more")
 
 
-def test_reads_that_lack_the_same_right_are_recorded_once_in_a_time(
-    recorded: RecordedDenials, clock: Clock
+def test_requests_with_the_same_content_are_recorded_once_in_a_time(
+    recorded: RecentRecords, clock: Clock
 ) -> None:
     assert recorded.admit("a", "a»1", ORDERS)
     assert not recorded.admit("a", "a»2", ORDERS)
@@ -59,9 +60,9 @@ def test_reads_that_lack_the_same_right_are_recorded_once_in_a_time(
 
 
 def test_the_subjects_that_are_remembered_are_bounded(
-    recorded: RecordedDenials, monkeypatch: pytest.MonkeyPatch
+    recorded: RecentRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(denials, "SUBJECTS_MAX", 2)
+    monkeypatch.setattr(recent_records, "SUBJECTS_MAX", 2)
     recorded.admit("a", "a»1", ORDERS)
     recorded.admit("b", "b»1", ORDERS)
     recorded.admit("a", "a»2", ORDERS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0063"
+revision = "0064"
 down_revision = None
 branch_labels = None
 depends_on = None
@@ -83,6 +83,7 @@ OBJECTS = (
     "views/audit_files",
     "views/audit_grants",
     "views/audit_history",
+    "views/audit_credentials",
     "views/audit_markers",
     "views/audit_pending",
     "views/audit_rollbacks",
