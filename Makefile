@@ -8,7 +8,9 @@ WORKERS ?= 4
 STAMP := $(VENV)/.installed
 # The blocking client is generated: git ignores it (docs/decisions/0035-one-client.md).
 SYNC := client/chronolake/_sync/__init__.py
-READY := $(STAMP) $(SYNC)
+# The Java part of Spark's SQL catalog. Without a JDK it is not built, and its tests are skipped.
+JAR := spark_integration/chronolake_spark/jars/chronolake-spark.jar
+READY := $(STAMP) $(SYNC) $(if $(shell command -v javac),$(JAR))
 # Else each process of the tests compiles all modules again, and each worker rewrites the assertions of all tests.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -18,7 +20,7 @@ comma := ,
 EXTRAS := oidc,server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test suite test-long test-hudi test-flink test-clients test-poolers check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
+.PHONY: help install jar demo test suite test-long test-hudi test-flink test-clients test-poolers check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -38,6 +40,12 @@ $(STAMP): pyproject.toml constraints.txt
 $(SYNC): tools/async_to_sync.py $(wildcard client/chronolake/_async/*.py) | $(STAMP)
 	@$(BIN)/python tools/async_to_sync.py
 	@touch $@
+
+$(JAR): tools/make_jar.py $(wildcard spark_integration/java/chronolake/spark/*.java) | $(STAMP)
+	@$(BIN)/python tools/make_jar.py --force
+
+jar: $(STAMP) ## compile the Java part of Spark's SQL catalog (a JDK 17 or newer; nothing else)
+	@$(BIN)/python tools/make_jar.py --force
 
 demo: $(READY) ## start a server, load a table through Spark, show its timeline, compact it, read it with hudi-rs (DATA=<folder> for your own files)
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(KEY),--key '$(KEY)') \

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chronolake.writing.counts import RowCounts, row_counts
+    from chronolake_spark.catalogs.registering import catalog
     from chronolake_spark.creating import create_table
     from chronolake_spark.sql.pyspark_methods import install, session
     from chronolake_spark.sql.views import views
@@ -32,6 +33,7 @@ __all__ = [
     "BatchWriter",
     "RowCounts",
     "SparkTable",
+    "catalog",
     "create_table",
     "install",
     "row_counts",
@@ -46,6 +48,7 @@ _MODULE_OF = {
     "BatchWriter": "chronolake_spark.stream.batch_writer",
     "RowCounts": "chronolake.writing.counts",
     "SparkTable": "chronolake_spark.tables",
+    "catalog": "chronolake_spark.catalogs.registering",
     "create_table": "chronolake_spark.creating",
     "install": "chronolake_spark.sql.pyspark_methods",
     "row_counts": "chronolake.writing.counts",

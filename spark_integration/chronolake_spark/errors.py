@@ -23,6 +23,7 @@
         ├── SourceUnreadable      files to ingest are missing or cannot be read
         ├── SourceChanged         files to ingest changed after or while they were loaded
         ├── SparkJobFailed        Spark itself failed
+        ├── JarNotFound           the Java part of the SQL catalog is not built
         └── JavaNotFound          there is no Java to run Spark on
 
 PySpark turns an exception of a task, or of the committer, into text. So errors for the caller are appended to
@@ -111,6 +112,12 @@ class SparkJobFailed(LocalError):
     """Spark itself failed, for example because of a file, memory or storage. The message has the cause."""
 
     CODE = "spark-job-failed"
+
+
+class JarNotFound(LocalError):
+    """The Java part of the SQL catalog is not built."""
+
+    CODE = "jar-not-found"
 
 
 class JavaNotFound(LocalError):

@@ -45,6 +45,10 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of one query."""
+        if "plan" in self.options:
+            from chronolake_spark.catalogs import scans  # noqa: PLC0415
+
+            return scans.PlannedReader(self.options)
         from chronolake_spark.read import format_reader  # noqa: PLC0415
 
         return format_reader.reader(self.options, self._view, schema)

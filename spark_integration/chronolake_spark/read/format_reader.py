@@ -129,7 +129,7 @@ class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untype
                     storage_options=table.storage_options,
                     layout=layout,
                     fields=written.all_fields(),
-                    ordering=_ordering(planned, fields),
+                    ordering=ordering_in(planned, fields),
                     filter=filter_,
                     types=types,
                 )
@@ -206,7 +206,7 @@ def _slices_of(options: FormatOptions, snapshot: Snapshot) -> list[FileSlice]:
     return stored_slices.base_only(snapshot.slices)
 
 
-def _ordering(table: Table, fields: Sequence[SchemaField]) -> list[pa.Field]:
+def ordering_in(table: Table, fields: Sequence[SchemaField]) -> list[pa.Field]:
     """The ordering fields, by their names in the frame if they are there."""
     present = {field.name: field for field in table.schema}
     in_frame = {field.field_id: field for field in fields}

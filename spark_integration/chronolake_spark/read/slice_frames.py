@@ -149,7 +149,7 @@ def _of_version(
     is_present = version == written.table.schema_version
     if is_present:
         struct = _struct_of(struct, names)
-    root = _spark_root(written.table.base_path)
+    root = spark_root(written.table.base_path)
     reader = spark.read.schema(struct).options(**_READER_OPTIONS)
     with _files_listed_by_the_driver(spark):
         rows = reader.parquet(*(f"{root}/{file.path}" for file in files))
@@ -312,7 +312,7 @@ class _Tasks:
                 yield from self._function(self._parts[number])
 
 
-def _spark_root(base_path: str) -> str:
+def spark_root(base_path: str) -> str:
     """The base path in the form that Spark needs.
 
     Hadoop, unlike Arrow, does not decode the percent signs of a ``file:`` URI.

@@ -1,0 +1,59 @@
+"""The metastore that the options of a catalog name, and the session of Spark, which each request has."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+import chronolake
+from chronolake import _access
+from chronolake_spark import errors
+from chronolake_spark.catalogs.sessions import Sessions
+from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
+
+_LOCK = threading.Lock()
+_CLIENTS: dict[tuple[tuple[str, str], ...], chronolake.Client] = {}
+"""By the options of a catalog: its client, which keeps its connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogContext:
+    """The client of a catalog, and the session that asks."""
+
+    client: chronolake.Client
+    spark: SparkSession
+    _sessions: Sessions
+
+    @classmethod
+    def of(cls, request: Mapping[str, Any], sessions: Sessions) -> CatalogContext:
+        """The context of a request. Raises ``InvalidOption``."""
+        return cls(_client(request["options"]), sessions.session(request["session"]), sessions)
+
+    def frame(self, name: str) -> DataFrame:
+        """The frame that Java calls so."""
+        return self._sessions.frame(name, self.spark)
+
+
+def _client(options: Mapping[str, str]) -> chronolake.Client:
+    given = {name.lower(): text for name, text in options.items()}
+    key = tuple(sorted(given.items()))
+    with _LOCK:
+        if key not in _CLIENTS:
+            secrets = given.pop(SECRETS_OPTION, None)
+            unknown = sorted(given.keys() - set(_access.NAMES))
+            if unknown:
+                raise errors.InvalidOption(
+                    f"the catalog has no option {unknown[0]!r}: its options are "
+                    f"{', '.join(sorted([*_access.NAMES, SECRETS_OPTION]))}"
+                )
+            try:
+                access = _access.access_of(given)
+            except ValueError as exc:
+                raise errors.InvalidOption(str(exc)) from None
+            storage_options = None if secrets is None else secrets_from_json(secrets)
+            _CLIENTS[key] = chronolake.connect(access, storage_options=storage_options)
+        return _CLIENTS[key]

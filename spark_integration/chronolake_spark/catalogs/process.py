@@ -1,0 +1,77 @@
+"""The Python process of the catalog: it answers the requests of the Java part until its input ends.
+
+    python -m chronolake_spark.catalogs.process
+
+A request is a line of JSON on the standard input, an answer one on the standard output. Requests run side by
+side, each in a thread. Java's objects, as sessions and frames, are reached through Py4J.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import os
+import sys
+import threading
+import traceback
+from typing import Any, Final, TextIO
+
+import msgspec
+from pyspark.errors import PySparkException
+
+from chronolake.errors import ChronolakeError
+from chronolake_model.decoding import decode
+from chronolake_spark.catalogs import operations
+from chronolake_spark.catalogs.sessions import Sessions
+from chronolake_spark.driver import spark_failures
+
+_THREADS: Final = 32
+_PORT, _SECRET = "CHRONOLAKE_GATEWAY_PORT", "CHRONOLAKE_GATEWAY_SECRET"
+
+
+def main() -> None:
+    """Answer requests until the input ends."""
+    answers = _own_output()
+    sessions = Sessions(int(os.environ.pop(_PORT)), os.environ.pop(_SECRET))
+    lock = threading.Lock()
+
+    def answer(line: str) -> None:
+        request = decode(line, dict[str, Any])
+        text = msgspec.json.encode({"number": request["number"], **_answered(request, sessions)}).decode()
+        with lock:
+            answers.write(text + "\n")
+            answers.flush()
+
+    with concurrent.futures.ThreadPoolExecutor(_THREADS) as threads:
+        for line in sys.stdin:
+            threads.submit(answer, line)
+        # Java has ended, or has let go of this process: nobody waits for an answer.
+        os._exit(0)
+
+
+def _own_output() -> TextIO:
+    """The standard output, for answers alone: what others print goes to the error output."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return answers
+
+
+def _answered(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
+    try:
+        return {"result": operations.run(request, sessions)}
+    except ChronolakeError as error:
+        return _refusal(error.code, str(error))
+    except (ValueError, TypeError) as error:
+        return _refusal("invalid-option", str(error))
+    except PySparkException as error:
+        return _refusal("spark-job-failed", spark_failures.first_line(error))
+    except Exception as error:
+        traceback.print_exc()
+        return _refusal("internal-error", f"{type(error).__name__}: {error}")
+
+
+def _refusal(code: str | None, message: str) -> dict[str, Any]:
+    return {"refusal": {"code": code or "refused", "message": message}}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Give a session of Spark the tables of a metastore as a catalog of SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from chronolake_spark import errors
+
+JAR: Final = Path(__file__).parent.parent / "jars" / "chronolake-spark.jar"
+_CLASS: Final = "chronolake.spark.ChronolakeCatalog"
+
+
+def catalog(spark: Any, name: str, url: str | None = None, options: Mapping[str, str] | None = None) -> None:
+    """Make the tables of the metastore at ``url`` known to SQL as ``name.namespace.table``.
+
+    The session may be one of Spark Connect. ``options`` are those of access, as for ``format("chronolake")``:
+    ``token_file``, ``ca_file``, ``profile`` and so on. It may be called again. Without Python, as for
+    ``spark-submit``, give the jar of this package by ``spark.jars``, and set ``spark.sql.catalog.<name>`` to
+    ``chronolake.spark.ChronolakeCatalog`` and ``spark.sql.catalog.<name>.url``.
+
+    Raises ``JarNotFound`` if this installation has no Java part.
+    """
+    if not JAR.exists():
+        raise errors.JarNotFound(
+            f"the Java part of the catalog is not built ({JAR.name}): install a wheel of chronolake, or run "
+            "make jar in its sources"
+        )
+    if hasattr(spark, "sparkContext"):
+        spark.sql(f"ADD JAR '{JAR}'")
+    else:
+        spark.addArtifacts(str(JAR))
+    prefix = f"spark.sql.catalog.{name}"
+    for option, text in {**({} if url is None else {"url": url}), **(options or {})}.items():
+        spark.conf.set(f"{prefix}.{option}", text)
+    spark.conf.set(prefix, _CLASS)

@@ -1,0 +1,120 @@
+"""Plans of reads: which files Spark's own Parquet reader reads, and which slices Python workers merge."""
+
+from __future__ import annotations
+
+import base64
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from chronolake import field_ids
+from chronolake.slices import stored_slices
+from chronolake_model.files import FileSlice
+from chronolake_model.filters import Filter
+from chronolake_spark import errors
+from chronolake_spark.catalogs.context import CatalogContext
+from chronolake_spark.read import evolution, few_changes, format_reader, slice_frames
+from chronolake_spark.read.evolution import Versions
+from chronolake_spark.read.format_reader import SlicesPartition
+
+PLAN_OPTION: Final = "plan"
+"""The option of ``format("chronolake")`` by which the Java part hands the partitions of a scan over."""
+
+
+class ScanRequest(msgspec.Struct, frozen=True):
+    """A request for the files of a scan of these columns. ``schema`` is Spark's, as JSON, of ``columns``."""
+
+    table: str
+    columns: list[str]
+    schema: str
+    schema_version: int
+    as_of: str | None = None
+    filter: Filter | None = None
+
+
+class ScanPlan(msgspec.Struct, frozen=True):
+    """The files of a scan: those for Spark's own reader, and a text for ``reader``; None without slices.
+
+    ``rows`` is -1 if it is not known.
+    """
+
+    as_of: str | None
+    files: list[str]
+    slices: str | None
+    rows: int
+    bytes: int
+
+
+def plan(context: CatalogContext, request: ScanRequest) -> ScanPlan:
+    """The files of a scan. Raises ``HistoryCleaned``, ``SchemaMismatch``."""
+    table = context.client.table(request.table)
+    definition = table.definition
+    if definition.schema_version != request.schema_version:
+        raise errors.SchemaMismatch(
+            f"the columns of {request.table} changed while the query was planned: run it again"
+        )
+    snapshot = (
+        table.snapshot(request.as_of) if request.filter is None else table.scan(request.filter, request.as_of)
+    )
+    written = evolution.versions(table, definition, snapshot.slices)
+    native = [slice_ for slice_ in snapshot.slices if _is_native(written, slice_)]
+    merged = [slice_ for slice_ in snapshot.slices if not _is_native(written, slice_)]
+    root = slice_frames.spark_root(definition.base_path)
+    files = [file for slice_ in snapshot.slices for file in stored_slices.files_of(slice_)]
+    return ScanPlan(
+        snapshot.as_of,
+        [f"{root}/{slice_.base_file.path}" for slice_ in native if slice_.base_file],
+        _text(written, request, merged) if merged or not native else None,
+        -1 if merged else sum(file.records for file in files),
+        sum(file.size_bytes for file in files),
+    )
+
+
+def _is_native(written: Versions, slice_: FileSlice) -> bool:
+    if slice_.base_file is None or slice_.log_files or few_changes.is_in_s3(written.table):
+        return False
+    return written.layout_of(slice_.base_file.schema_version) == written.table.schema_version
+
+
+def _text(written: Versions, request: ScanRequest, slices: Sequence[FileSlice]) -> str:
+    """The partitions of slices that Python workers merge, as the text of an option."""
+    by_name = {field.name: field for field in written.table.schema}
+    fields = [by_name[name] for name in request.columns if name in by_name]
+    struct = StructType.fromJson(msgspec.json.decode(request.schema))
+    arrow = to_arrow_schema(struct, timezone="UTC")
+    partitions = [
+        SlicesPartition(
+            slices=[stored_slices.of(slice_) for slice_ in portion],
+            base_path=written.table.base_path,
+            storage_options=written.storage_options,
+            layout=field_ids.with_field_ids(arrow, fields),
+            fields=written.all_fields(),
+            ordering=format_reader.ordering_in(written.table, fields),
+            filter=None,
+            types={},
+        )
+        for portion in slice_frames.portions(slices, lambda slice_: [slice_])
+    ]
+    return base64.b64encode(pickle.dumps(partitions)).decode()
+
+
+class PlannedReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
+    """Reads the slices that ``plan`` has put into an option. Only this application makes such texts."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._partitions: list[InputPartition] = pickle.loads(base64.b64decode(options[PLAN_OPTION]))
+
+    def partitions(self) -> list[InputPartition]:
+        """The tasks; one at least, because Spark makes a task of its own out of none."""
+        return self._partitions or [InputPartition(None)]
+
+    def read(self, partition: SlicesPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one task, on an executor."""
+        if isinstance(partition, SlicesPartition):
+            yield from partition.batches()

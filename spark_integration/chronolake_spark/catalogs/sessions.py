@@ -1,0 +1,67 @@
+"""The sessions of a running Spark application, seen from the catalog's Python process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject, java_import
+from pyspark import SparkConf, SparkContext
+from pyspark.sql import DataFrame, SparkSession
+
+_IMPORTS = (
+    "org.apache.spark.SparkConf",
+    "org.apache.spark.api.java.*",
+    "org.apache.spark.api.python.*",
+    "org.apache.spark.ml.python.*",
+    "org.apache.spark.mllib.api.python.*",
+    "org.apache.spark.resource.*",
+    "org.apache.spark.sql.*",
+    "org.apache.spark.sql.Encoders",
+    "org.apache.spark.sql.OnSuccessCall",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.*",
+    "org.apache.spark.sql.api.python.*",
+    "org.apache.spark.sql.hive.*",
+    "scala.Tuple2",
+)
+"""The names that PySpark uses without a package, as in its ``java_gateway``."""
+
+
+class Sessions:
+    """The sessions of the application whose Py4J server listens on this port of the loopback."""
+
+    def __init__(self, port: int, secret: str) -> None:
+        # Java's threads are chosen for each call: a thread of this process has none of its own.
+        os.environ["PYSPARK_PIN_THREAD"] = "false"
+        self._gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True)
+        )
+        for name in _IMPORTS:
+            java_import(self._gateway.jvm, name)
+        self._lock = threading.Lock()
+        self._sessions: dict[str, SparkSession] = {}
+
+    def session(self, name: str) -> SparkSession:
+        """The session that Java calls so."""
+        with self._lock:
+            if name not in self._sessions:
+                self._sessions[name] = self._opened(self._object(name))
+            return self._sessions[name]
+
+    def frame(self, name: str, session: SparkSession) -> DataFrame:
+        """The frame that Java calls so."""
+        return DataFrame(self._object(name), session)
+
+    def _object(self, name: str) -> Any:
+        return JavaObject(name, self._gateway._gateway_client)
+
+    def _opened(self, session: Any) -> SparkSession:
+        context = SparkContext._active_spark_context
+        if context is None:
+            jvm = self._gateway.jvm
+            java_context = jvm.JavaSparkContext(session.sparkContext())
+            conf = SparkConf(_jvm=jvm, _jconf=session.sparkContext().getConf())
+            context = SparkContext(gateway=self._gateway, jsc=java_context, conf=conf)
+        return SparkSession(context, session)

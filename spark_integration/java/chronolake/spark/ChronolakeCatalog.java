@@ -1,0 +1,262 @@
+package chronolake.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.StreamSupport;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * The tables of a metastore as a catalog of Spark: {@code spark.sql.catalog.lake}. Its options are
+ * those of the server's address and of access, as for {@code format("chronolake")}.
+ *
+ * <p>Decides nothing: the Python process asks the server, and its refusals become Spark's errors.
+ */
+public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
+  private String name;
+  private Map<String, String> options;
+
+  @Override
+  public void initialize(String name, CaseInsensitiveStringMap options) {
+    this.name = name;
+    this.options = Map.copyOf(options.asCaseSensitiveMap());
+  }
+
+  @Override
+  public String name() {
+    return name;
+  }
+
+  // ---- namespaces ----
+
+  @Override
+  public String[][] listNamespaces() {
+    return StreamSupport.stream(ask("namespaces", request()).spliterator(), false)
+        .map(namespace -> new String[] {namespace.asText()})
+        .toArray(String[][]::new);
+  }
+
+  @Override
+  public String[][] listNamespaces(String[] namespace) throws NoSuchNamespaceException {
+    if (namespace.length == 0) {
+      return listNamespaces();
+    }
+    loadNamespaceMetadata(namespace);
+    return new String[0][];
+  }
+
+  @Override
+  public Map<String, String> loadNamespaceMetadata(String[] namespace)
+      throws NoSuchNamespaceException {
+    try {
+      return texts(ask("namespace", of(namespace)));
+    } catch (Refusal refusal) {
+      throw missingNamespace(refusal, namespace);
+    }
+  }
+
+  @Override
+  public void createNamespace(String[] namespace, Map<String, String> properties)
+      throws NamespaceAlreadyExistsException {
+    try {
+      ask("create_namespace", of(namespace).set("properties", json(properties)));
+    } catch (Refusal refusal) {
+      if (refusal.code().equals("namespace-exists")) {
+        throw new NamespaceAlreadyExistsException(namespace);
+      }
+      throw refusal;
+    }
+  }
+
+  @Override
+  public void alterNamespace(String[] namespace, NamespaceChange... changes) {
+    throw new Refusal("invalid-option", "namespaces of Chronolake have no properties to change");
+  }
+
+  @Override
+  public boolean dropNamespace(String[] namespace, boolean cascade)
+      throws NoSuchNamespaceException, NonEmptyNamespaceException {
+    try {
+      ask("drop_namespace", of(namespace).put("cascade", cascade));
+      return true;
+    } catch (Refusal refusal) {
+      if (refusal.code().equals("namespace-not-empty")) {
+        throw new NonEmptyNamespaceException(namespace);
+      }
+      throw missingNamespace(refusal, namespace);
+    }
+  }
+
+  // ---- tables ----
+
+  @Override
+  public Identifier[] listTables(String[] namespace) throws NoSuchNamespaceException {
+    try {
+      return StreamSupport.stream(ask("tables", of(namespace)).spliterator(), false)
+          .map(table -> Identifier.of(namespace, table.asText()))
+          .toArray(Identifier[]::new);
+    } catch (Refusal refusal) {
+      throw missingNamespace(refusal, namespace);
+    }
+  }
+
+  @Override
+  public Table loadTable(Identifier table) throws NoSuchTableException {
+    return load(table, request());
+  }
+
+  @Override
+  public Table loadTable(Identifier table, String version) throws NoSuchTableException {
+    return load(table, request().put("version", version));
+  }
+
+  @Override
+  public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
+    return load(table, request().put("micros", micros));
+  }
+
+  private Table load(Identifier table, ObjectNode state) throws NoSuchTableException {
+    try {
+      return ChronolakeTable.of(this, table, ask("load", named(state, table)));
+    } catch (Refusal refusal) {
+      throw missingTable(refusal, table);
+    }
+  }
+
+  @Override
+  public Table createTable(Identifier table, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    ObjectNode request = named(request(), table);
+    request.put("schema", info.schema().json());
+    request.set("partitions", described(info.partitions()));
+    request.set("properties", json(info.properties()));
+    try {
+      return ChronolakeTable.of(this, table, ask("create", request));
+    } catch (Refusal refusal) {
+      if (refusal.code().equals("table-exists")) {
+        throw new TableAlreadyExistsException(table);
+      }
+      throw missingNamespace(refusal, table.namespace());
+    }
+  }
+
+  @Override
+  public Table alterTable(Identifier table, TableChange... changes) throws NoSuchTableException {
+    ObjectNode request = named(request(), table);
+    request.set("changes", TableChanges.described(changes));
+    try {
+      return ChronolakeTable.of(this, table, ask("alter", request));
+    } catch (Refusal refusal) {
+      throw missingTable(refusal, table);
+    }
+  }
+
+  @Override
+  public boolean dropTable(Identifier table) {
+    try {
+      ask("drop", named(request(), table));
+      return true;
+    } catch (Refusal refusal) {
+      if (refusal.code().equals("table-not-found")) {
+        return false;
+      }
+      throw refusal;
+    }
+  }
+
+  @Override
+  public void renameTable(Identifier from, Identifier to)
+      throws NoSuchTableException, TableAlreadyExistsException {
+    try {
+      ask("rename", named(request(), from).put("to", text(to)));
+    } catch (Refusal refusal) {
+      if (refusal.code().equals("table-exists")) {
+        throw new TableAlreadyExistsException(to);
+      }
+      throw missingTable(refusal, from);
+    }
+  }
+
+  // ---- requests ----
+
+  /** The answer of the Python process to a request about this catalog. */
+  JsonNode ask(String operation, ObjectNode request) {
+    SparkSession session = SparkSession.active();
+    PythonProcess python = PythonProcess.running(session.sparkContext().getConf());
+    request.set("options", json(options));
+    request.put("session", python.kept(session));
+    return python.ask(operation, request);
+  }
+
+  static ObjectNode request() {
+    return PythonProcess.JSON.createObjectNode();
+  }
+
+  private static ObjectNode of(String[] namespace) {
+    return request().put("namespace", String.join(".", namespace));
+  }
+
+  static ObjectNode named(ObjectNode request, Identifier table) {
+    return request.put("table", text(table));
+  }
+
+  private static String text(Identifier table) {
+    return String.join(".", table.namespace()) + "." + table.name();
+  }
+
+  static ObjectNode json(Map<String, String> texts) {
+    ObjectNode node = request();
+    texts.forEach(node::put);
+    return node;
+  }
+
+  private static Map<String, String> texts(JsonNode node) {
+    Map<String, String> texts = new HashMap<>();
+    node.properties().forEach(entry -> texts.put(entry.getKey(), entry.getValue().asText()));
+    return texts;
+  }
+
+  /** Each partition transform by its name and the columns that it names: {@code ["identity", "day"]}. */
+  private static ArrayNode described(Transform[] partitions) {
+    ArrayNode described = PythonProcess.JSON.createArrayNode();
+    for (Transform partition : partitions) {
+      ArrayNode one = described.addArray().add(partition.name());
+      Arrays.stream(partition.references())
+          .map(reference -> String.join(".", List.of(reference.fieldNames())))
+          .forEach(one::add);
+    }
+    return described;
+  }
+
+  private static NoSuchTableException missingTable(Refusal refusal, Identifier table) {
+    if (refusal.code().equals("table-not-found") || refusal.code().equals("namespace-not-found")) {
+      return new NoSuchTableException(table);
+    }
+    throw refusal;
+  }
+
+  private static NoSuchNamespaceException missingNamespace(Refusal refusal, String[] namespace) {
+    if (refusal.code().equals("namespace-not-found")) {
+      return new NoSuchNamespaceException(namespace);
+    }
+    throw refusal;
+  }
+}

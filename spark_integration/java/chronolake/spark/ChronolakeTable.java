@@ -1,0 +1,134 @@
+package chronolake.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.stream.StreamSupport;
+import org.apache.spark.sql.connector.catalog.Column;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.MetadataColumn;
+import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.expressions.Expressions;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * A table as one statement sees it. All scans of it show one state: that of the time travel, or the
+ * newest one when the first scan is planned.
+ */
+final class ChronolakeTable implements Table, SupportsRead, SupportsMetadataColumns {
+  static final String[] META_COLUMNS = {
+    "_hoodie_commit_time",
+    "_hoodie_commit_seqno",
+    "_hoodie_record_key",
+    "_hoodie_partition_path",
+    "_hoodie_file_name"
+  };
+
+  private final ChronolakeCatalog catalog;
+  private final Identifier identifier;
+  private final JsonNode loaded;
+  private final StructType schema;
+  private String asOf;
+
+  static ChronolakeTable of(ChronolakeCatalog catalog, Identifier identifier, JsonNode loaded) {
+    return new ChronolakeTable(catalog, identifier, loaded);
+  }
+
+  private ChronolakeTable(ChronolakeCatalog catalog, Identifier identifier, JsonNode loaded) {
+    this.catalog = catalog;
+    this.identifier = identifier;
+    this.loaded = loaded;
+    this.schema = (StructType) DataType.fromJson(loaded.get("schema").asText());
+    this.asOf = loaded.get("as_of").asText(null);
+  }
+
+  @Override
+  public String name() {
+    return catalog.name() + "." + identifier;
+  }
+
+  /** The columns of the table, as Spark's schema. */
+  StructType struct() {
+    return schema;
+  }
+
+  @Override
+  public Column[] columns() {
+    Column[] columns = new Column[schema.size()];
+    for (int i = 0; i < columns.length; i++) {
+      StructField field = schema.fields()[i];
+      columns[i] = Column.create(field.name(), field.dataType(), field.nullable());
+    }
+    return columns;
+  }
+
+  @Override
+  public Transform[] partitioning() {
+    return StreamSupport.stream(loaded.get("partitions").spliterator(), false)
+        .map(field -> Expressions.identity(field.asText()))
+        .toArray(Transform[]::new);
+  }
+
+  @Override
+  public Map<String, String> properties() {
+    Map<String, String> properties = new HashMap<>();
+    loaded
+        .get("properties")
+        .properties()
+        .forEach(entry -> properties.put(entry.getKey(), entry.getValue().asText()));
+    return properties;
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    return EnumSet.of(TableCapability.BATCH_READ);
+  }
+
+  /** Hudi's columns, of which the names and values are in the files. */
+  @Override
+  public MetadataColumn[] metadataColumns() {
+    MetadataColumn[] columns = new MetadataColumn[META_COLUMNS.length];
+    for (int i = 0; i < columns.length; i++) {
+      columns[i] = new HudiColumn(META_COLUMNS[i]);
+    }
+    return columns;
+  }
+
+  private record HudiColumn(String name) implements MetadataColumn {
+    @Override
+    public DataType dataType() {
+      return DataTypes.StringType;
+    }
+
+    @Override
+    public boolean isNullable() {
+      return false;
+    }
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    return new SlicesScanBuilder(this, options);
+  }
+
+  /** The files of a scan, planned by the Python process; later scans show the same state. */
+  synchronized JsonNode plan(ObjectNode request) {
+    ChronolakeCatalog.named(request, identifier).put("as_of", asOf);
+    request.set("schema_version", loaded.get("schema_version"));
+    JsonNode plan = catalog.ask("scan", request);
+    asOf = plan.get("as_of").asText(null);
+    return plan;
+  }
+}

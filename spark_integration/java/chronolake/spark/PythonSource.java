@@ -1,0 +1,26 @@
+package chronolake.spark;
+
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** Spark's data sources in Python: workers read slices, and write files. */
+final class PythonSource {
+  static final String NAME = "chronolake";
+
+  private PythonSource() {}
+
+  /** The scan of slices that Python workers merge: {@code plan} is a text of the Python process. */
+  static Scan scan(StructType read, String plan) {
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(Map.of("plan", plan));
+    // A new one for each scan, because it keeps what it has planned.
+    PythonDataSourceV2 source = new PythonDataSourceV2();
+    source.setShortName(NAME);
+    SupportsRead table = (SupportsRead) source.getTable(read, new Transform[0], options);
+    return table.newScanBuilder(options).build();
+  }
+}

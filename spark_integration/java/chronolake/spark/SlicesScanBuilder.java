@@ -1,0 +1,90 @@
+package chronolake.spark;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.connector.expressions.filter.Predicate;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import scala.collection.immutable.Seq;
+
+/**
+ * Plans a scan: Spark's own Parquet reader reads slices without log files, the Python source the
+ * others. Both get the columns and filters of the query.
+ */
+final class SlicesScanBuilder
+    implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
+  private final ChronolakeTable table;
+  private final CaseInsensitiveStringMap options;
+  private final StructType whole;
+  private StructType read;
+  private Seq<Expression> filters;
+
+  SlicesScanBuilder(ChronolakeTable table, CaseInsensitiveStringMap options) {
+    this.table = table;
+    this.options = options;
+    StructType columns = table.struct();
+    for (String name : ChronolakeTable.META_COLUMNS) {
+      columns = columns.add(name, DataTypes.StringType, false);
+    }
+    this.whole = columns;
+    this.read = table.struct();
+  }
+
+  /** Keeps nested fields whole, and one column at least: an Arrow batch of none has no rows. */
+  @Override
+  public void pruneColumns(StructType required) {
+    Set<String> names = new HashSet<>(List.of(required.fieldNames()));
+    List<StructField> fields = new ArrayList<>();
+    for (StructField field : whole.fields()) {
+      if (names.contains(field.name())) {
+        fields.add(field);
+      }
+    }
+    if (fields.isEmpty()) {
+      fields.add(table.struct().fields()[0]);
+    }
+    read = new StructType(fields.toArray(StructField[]::new));
+  }
+
+  /** All filters stay with Spark: the server and the Parquet reader only leave files and rows out. */
+  @Override
+  public Seq<Expression> pushFilters(Seq<Expression> filters) {
+    this.filters = filters;
+    return filters;
+  }
+
+  @Override
+  public Predicate[] pushedFilters() {
+    return new Predicate[0];
+  }
+
+  @Override
+  public Scan build() {
+    ObjectNode request = PythonProcess.request();
+    ArrayNode columns = request.putArray("columns");
+    List.of(read.fieldNames()).forEach(columns::add);
+    request.put("schema", read.asNullable().json());
+    JsonNode filter = filters == null ? null : ServerFilters.of(filters, table.struct());
+    request.set("filter", filter);
+    JsonNode plan = table.plan(request);
+    List<Scan> scans = new ArrayList<>();
+    if (!plan.get("files").isEmpty()) {
+      scans.add(NativeParquet.scan(table.name(), plan.get("files"), read, filters));
+    }
+    if (!plan.get("slices").isNull()) {
+      scans.add(PythonSource.scan(read.asNullable(), plan.get("slices").asText()));
+    }
+    return new SlicesScan(table.name(), read, scans, plan.get("rows").asLong(), plan.get("bytes").asLong());
+  }
+}

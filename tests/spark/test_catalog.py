@@ -1,0 +1,68 @@
+"""Spark's SQL catalog: it finds namespaces and tables, and reads the rows that ``SparkTable.read`` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+
+import chronolake_spark
+from chronolake_spark import SparkTable
+from chronolake_spark.catalogs import registering
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not registering.JAR.exists(), reason="the Java part is not built: there is no JDK"),
+]
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, shared_server_url: str) -> Iterator[SparkSession]:
+    """The session with the catalog ``lake``."""
+    chronolake_spark.catalog(spark, "lake", shared_server_url)
+    yield spark
+    spark.conf.unset("spark.sql.catalog.lake")
+
+
+@pytest.fixture(scope="module", params=["copy_on_write", "merge_on_read"])
+def orders(
+    request: pytest.FixtureRequest, lake: SparkSession, new_table: Callable[..., SparkTable]
+) -> SparkTable:
+    """A table of a hundred rows, of which an update changed the first ten."""
+    rows = lake.range(100).selectExpr("id", "id * 1.5d as price", "concat('d', id % 3) as day")
+    table = new_table(rows, "id", type=request.param, partition_fields=["day"], buckets=2)
+    table.insert(rows)
+    table.upsert(rows.where("id < 10").selectExpr("id", "-1d as price", "day"))
+    return table
+
+
+def _sql(lake: SparkSession, text: str, **names: Any) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in lake.sql(text.format(**names)).collect())
+
+
+def test_namespaces_and_tables_are_listed(lake: SparkSession, orders: SparkTable) -> None:
+    assert ("spark",) in _sql(lake, "SHOW NAMESPACES IN lake")
+    name = orders.name.partition(".")[2]
+    assert ("spark", name, False) in _sql(lake, "SHOW TABLES IN lake.spark")
+
+
+def test_rows_are_those_of_the_table(lake: SparkSession, orders: SparkTable) -> None:
+    expected = sorted(tuple(row) for row in orders.read().collect())
+    assert _sql(lake, "SELECT * FROM lake.{name}", name=orders.name) == expected
+    assert _sql(lake, "SELECT count(*) FROM lake.{name}", name=orders.name) == [(100,)]
+    assert _sql(lake, "SELECT sum(price) FROM lake.{name} WHERE id < 20", name=orders.name) == [(207.5,)]
+
+
+def test_time_travel_by_completion_time_and_by_instant(lake: SparkSession, orders: SparkTable) -> None:
+    first = min(orders.metastore.instants(), key=lambda instant: instant.requested_time)
+    for version in (first.completion_time, first.requested_time):
+        query = "SELECT min(price) FROM lake.{name} VERSION AS OF '{version}'"
+        assert _sql(lake, query, name=orders.name, version=version) == [(0.0,)]
+
+
+def test_unknown_table_is_an_error_of_analysis(lake: SparkSession) -> None:
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        lake.sql("SELECT * FROM lake.spark.nothing")

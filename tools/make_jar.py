@@ -1,0 +1,84 @@
+"""Compiles the Java part of Spark's catalog into ``chronolake_spark/jars``, with a JDK and nothing else.
+
+    python tools/make_jar.py            compile, unless the jar is newer than the sources
+    python tools/make_jar.py --force    compile
+
+The jar is the same for the same sources: its entries are sorted and have one date. It is compiled against the
+jars of the installed PySpark, or those of the folder ``--against``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = ROOT / "spark_integration" / "java"
+JAR = ROOT / "spark_integration" / "chronolake_spark" / "jars" / "chronolake-spark.jar"
+_RELEASE = "17"
+_DATE = (1980, 1, 1, 0, 0, 0)
+_NO_JDK = (
+    "there is no javac: the SQL catalog for Spark is not built. Install a JDK 17 or newer (Debian: apt-get "
+    "install openjdk-17-jdk-headless), then run make jar. All else works without it."
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the jar; 1 if the sources do not compile, 3 without a JDK."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--force", action="store_true", help="compile also if the jar is newer than the sources"
+    )
+    parser.add_argument("--against", type=Path, help="the folder of Spark's jars; by default those of PySpark")
+    parser.add_argument("--output", type=Path, default=JAR, help="the jar to write")
+    given = parser.parse_args(arguments)
+    sources = sorted(SOURCES.rglob("*.java"))
+    if not given.force and _is_current(given.output, sources):
+        return 0
+    if shutil.which("javac") is None:
+        print(_NO_JDK, file=sys.stderr)
+        return 3
+    with tempfile.TemporaryDirectory() as folder:
+        compiled = _compiled(sources, given.against or _jars_of_pyspark(), Path(folder))
+        if compiled:
+            _pack(Path(folder), given.output)
+    return 0 if compiled else 1
+
+
+def _is_current(jar: Path, sources: list[Path]) -> bool:
+    return jar.exists() and all(source.stat().st_mtime <= jar.stat().st_mtime for source in sources)
+
+
+def _jars_of_pyspark() -> Path:
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        sys.exit("PySpark is not installed: pip install 'chronolake[spark-local]', or give --against")
+    return Path(found.origin).parent / "jars"
+
+
+def _compiled(sources: list[Path], against: Path, folder: Path) -> bool:
+    """Whether the sources compile, without a warning."""
+    command = ["javac", "--release", _RELEASE, "-Xlint:all,-path", "-Werror", "-proc:none"]
+    command += ["-cp", f"{against}/*", "-d", str(folder), *map(str, sources)]
+    return subprocess.run(command, check=False).returncode == 0
+
+
+def _pack(folder: Path, jar: Path) -> None:
+    jar.parent.mkdir(parents=True, exist_ok=True)
+    written = jar.with_suffix(".new")
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = zipfile.ZipInfo(path.relative_to(folder).as_posix(), _DATE)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes())
+    written.replace(jar)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
