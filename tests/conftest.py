@@ -17,7 +17,8 @@ from tools import async_to_sync
 async_to_sync.main([])
 
 pytest.register_assert_rewrite("tests.hudi.keyed_table")
-pytest_plugins = ["tests.fix_postgres", "tests.fix_s3", "tests.fix_server", "tests.fix_stores"]
+# The first is imported by others.
+pytest_plugins = [f"tests.fix_{topic}" for topic in ("secrets", "postgres", "s3", "server", "stores")]
 
 # A slow machine is no failure: examples have no deadline. Hypothesis's own number of them is 100.
 settings.register_profile("chronolake", deadline=None, max_examples=examples(100))

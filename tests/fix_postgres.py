@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from chronolake_metastore import embedded
 from chronolake_metastore.store.postgres import migrations
+from tests import fix_secrets
 
 TEMPLATE = "chronolake_template"
 
@@ -78,9 +79,13 @@ def clone_of(postgres: str, template: str) -> Iterator[str]:
     # No connection stays open meanwhile: a long test makes more databases than PostgreSQL has connections.
     with psycopg.connect(postgres, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY wal_log')
-    yield claimed(make_conninfo(postgres, dbname=name))
-    with psycopg.connect(postgres, autocommit=True) as connection:
-        connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    dsn = make_conninfo(postgres, dbname=name)
+    yield claimed(dsn)
+    try:
+        fix_secrets.search_guarded(dsn)
+    finally:
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.fixture

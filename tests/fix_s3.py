@@ -21,9 +21,10 @@ from moto.server import DomainDispatcherApplication, create_backend_app
 from moto.sts.models import sts_backends
 from werkzeug.serving import make_server
 
-from tests import iam
+from tests import fix_secrets, iam
+from tests.fix_secrets import STORAGE_SECRET
 
-KEYS = {"access_key": "key", "secret_key": "secret", "region": "us-east-1"}
+KEYS = {"access_key": "key", "secret_key": STORAGE_SECRET, "region": "us-east-1"}
 
 
 class Fault(msgspec.Struct):
@@ -64,6 +65,7 @@ class S3:
 
 _BULK = {"POST": "DELETE"}
 _KEY = re.compile(rb"<Key>(.*?)</Key>")
+_SECRETS = re.compile(rb"<(?:SecretAccessKey|SessionToken)>(.*?)</")
 
 
 def _method_and_paths(request: dict[str, Any]) -> tuple[str, list[str]]:
@@ -105,6 +107,10 @@ class Gateway:
         return [body]
 
     def _forwarded(self, request: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        if request["PATH_INFO"] == "/" and request["REQUEST_METHOD"] == "POST":
+            body = b"".join(self._forward(request, start))
+            fix_secrets.add(*(key.decode() for key in _SECRETS.findall(body)))
+            return [body]
         policy = _policy_of(request)
         answers: list[tuple[Any, ...]] = []
         answer: Iterable[bytes] = self._forward(

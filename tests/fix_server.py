@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests import fix_secrets
 from tests.forked_program import ForkedProgram
 
 START_SECONDS_MAX = 30.0
@@ -53,6 +54,8 @@ class ServerProcess:
     def start(self, ready_status: int = 200) -> ServerProcess:
         """Start, and wait until it is ready. One that only reads answers with another status."""
         assert self._process is None
+        if "--access" in self._flags or "AWS_SECRET_ACCESS_KEY" in os.environ:
+            fix_secrets.guard(self.dsn)
         arguments = ("serve", "--dsn", self.dsn, "--port", str(self.port), *QUIET, *self._flags)
         # A library that is to be loaded before all others is too late in a process that is forked.
         if self._program == PROGRAM and "LD_PRELOAD" not in os.environ:
@@ -76,12 +79,14 @@ class ServerProcess:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
         self._process = None
+        self._search_log()
 
     def wait_killed(self) -> None:
         """Wait until it has killed itself."""
         assert self._process is not None
         assert self._process.wait(timeout=60) == -signal.SIGKILL
         self._process = None
+        self._search_log()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal, and do not wait."""
@@ -100,10 +105,14 @@ class ServerProcess:
                 self.kill()
                 raise
             self._process = None
+            self._search_log()
 
     def log(self) -> str:
         """The log of the server."""
         return self._log.read_text()
+
+    def _search_log(self) -> None:
+        fix_secrets.search(self.log(), "the log of a server")
 
     def _wait_until_ready(self, ready_status: int) -> None:
         deadline = time.monotonic() + self._start_seconds_max

@@ -16,6 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests import fix_secrets
+
 _CONTEXT: Final = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.imported_server"])
 TIMEOUT_SECONDS = 120
@@ -83,6 +85,8 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         except subprocess.TimeoutExpired:
             program.terminate()
             raise
+        fix_secrets.search(output.read_text(), "the output of a command", shows_tokens=True)
+        fix_secrets.search(errors.read_text(), "the errors of a command")
         return subprocess.CompletedProcess(arguments, code, output.read_text(), errors.read_text())
 
 

@@ -17,10 +17,9 @@ from joserfc.jwk import ECKey
 from typing_extensions import override
 
 from chronolake import ClientCredentials
+from tests.fix_secrets import ADMIN_TOKEN, CLIENT_SECRET
 
-ADMIN: Final = "an-admins-secret-of-more-than-32-characters"
 CLIENT_ID: Final = "etl"
-CLIENT_SECRET: Final = "secret:of/a+client%of-the-provider"
 AUDIENCE: Final = "chronolake"
 KEY: Final = ECKey.generate_key("P-256", {"kid": "ec"})
 
@@ -89,9 +88,9 @@ class IdentityProvider:
         return ClientCredentials(**{**own, **changed})
 
     def flags(self, folder: Path) -> list[str]:
-        """The flags of a server that accepts its tokens, and the token ``ADMIN`` of an admin."""
+        """The flags of a server that accepts its tokens, and the token of an admin."""
         admin = folder / "admin-token"
-        admin.write_text(ADMIN)
+        admin.write_text(ADMIN_TOKEN)
         admin.chmod(0o600)
         files = ("--admin-token-file", str(admin), "--oidc-file", str(self._oidc_file(folder)))
         return ["--access", "on", *files]
@@ -99,7 +98,7 @@ class IdentityProvider:
     def grant(self, server_url: str) -> None:
         """Give the client all rights on all tables."""
         body = {"subject": f"oidc:corp:{CLIENT_ID}", "role": "admin", "on": "*"}
-        headers = {"Authorization": f"Bearer {ADMIN}"}
+        headers = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
         httpx.post(f"{server_url}/v1/grants", json=body, headers=headers).raise_for_status()
 
     def _oidc_file(self, folder: Path) -> Path:

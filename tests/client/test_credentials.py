@@ -14,9 +14,9 @@ import pytest
 import chronolake
 from chronolake import _credentials, _http
 from chronolake.cli import main
+from tests.fix_secrets import ADMIN_TOKEN as SECRET
 from tests.fix_server import ServerProcess
 
-SECRET = "an-admins-secret-of-more-than-32-characters"
 HERE = "http://127.0.0.1:1"
 VARIABLES = ("CHRONOLAKE_TOKEN", "CHRONOLAKE_TOKEN_FILE", "CHRONOLAKE_CA_FILE", "CHRONOLAKE_TOKEN_OVER_HTTP")
 

@@ -15,8 +15,9 @@ import pytest
 import chronolake
 from chronolake import ClientCredentials, errors
 from chronolake._oauth import FetchedToken
+from tests.fix_secrets import CLIENT_SECRET
 from tests.fix_server import ServerProcess
-from tests.identity_provider import CLIENT_SECRET, IdentityProvider
+from tests.identity_provider import IdentityProvider
 
 LIFE = 1_000
 

@@ -13,7 +13,7 @@ from chronolake import ServerAccess, _http
 from chronolake._http import Endpoint
 from chronolake.cli import main
 from chronolake_model import environment
-from tests.identity_provider import CLIENT_SECRET
+from tests.fix_secrets import CLIENT_SECRET
 
 LAKE = "https://lake.example"
 OTHER = "https://other.example"

@@ -12,6 +12,7 @@ from chronolake import errors, storage as storages
 from chronolake.storage import Deletion
 from chronolake_storage import objects
 from tests.fix_s3 import S3, Fault
+from tests.fix_secrets import STORAGE_SECRET
 from tests.fix_stores import Store, permitted
 
 PATHS = ["name=1/a b.parquet", "name=1/hour=2/.c.log.1_0-0-0", "top.parquet"]
@@ -146,7 +147,7 @@ def test_paths_are_taken_as_they_are_needed(tmp_path: Path) -> None:
 def test_a_missing_option_is_taken_from_the_environment(s3: S3, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3.options["endpoint_override"])
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", STORAGE_SECRET)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
 
     assert storages.open_storage(s3.base_path).create_empty("a")

@@ -17,6 +17,7 @@ from psycopg import conninfo
 from chronolake_metastore import errors
 from chronolake_metastore.cli import repeating
 from chronolake_metastore.cli.repeating import Repeated
+from tests.fix_secrets import STORAGE_SECRET
 from tests.forked_program import ForkedProgram, complaint, run
 from tests.processes import wait_until
 from tests.store import tampering
@@ -136,7 +137,7 @@ def test_a_storage_that_does_not_answer_delays_no_stop(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", STORAGE_SECRET)
         program = archive_run("--dsn", dsn, "--archive", "s3://bucket/archive")
         silent.settimeout(60)
         connection, _ = silent.accept()

@@ -27,12 +27,12 @@ from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.secret_files import SecretFile
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.settings import Access, Settings, warnings_of
+from tests.fix_secrets import ADMIN_TOKEN as SECRET
 from tests.fix_server import ServerProcess
 from tests.server import rest
 from tests.server.operations import ALL, NEVER_BEGUN, Operation
 from tests.server.rest import Json
 
-SECRET = "an-admins-secret-of-more-than-32-characters"
 BEARER = {"authorization": f"Bearer {SECRET}"}
 OPEN = {(method, path.decode()) for path in identification.OPEN_PATHS for method in ("GET", "HEAD")}
 

@@ -17,6 +17,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from chronolake_metastore.store.postgres import diagnosis
+from tests.fix_secrets import DATABASE_PASSWORD
 from tests.fix_server import ServerProcess
 from tests.forked_program import TIMEOUT_SECONDS, complaint, run
 from tests.server import database, rest
@@ -285,8 +286,8 @@ def test_rights_that_a_dump_came_without_are_granted_by_the_next_migration(dsn: 
 def bare_login(dsn: str) -> Iterator[str]:
     """The DSN of a login that may connect, and nothing more."""
     name = f"bare_{os.getpid()}"
-    database.query_nothing(dsn, f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
-    yield make_conninfo(dsn, user=name, password="secret")
+    database.query_nothing(dsn, f"CREATE ROLE {name} LOGIN PASSWORD '{DATABASE_PASSWORD}'")
+    yield make_conninfo(dsn, user=name, password=DATABASE_PASSWORD)
     database.query_nothing(dsn, f"DROP OWNED BY {name}")
     database.query_nothing(dsn, f"DROP ROLE {name}")
 
@@ -339,9 +340,9 @@ def test_requests_are_not_logged_unless_that_is_wanted(server: ServerProcess) ->
 def plain_login(dsn: str) -> Iterator[str]:
     """The DSN of a login that is no superuser and may be the server, no more."""
     name = f"login_{os.getpid()}"
-    database.query_nothing(dsn, f"CREATE ROLE {name} LOGIN PASSWORD 'secret'")
+    database.query_nothing(dsn, f"CREATE ROLE {name} LOGIN PASSWORD '{DATABASE_PASSWORD}'")
     database.query_nothing(dsn, f"GRANT chronolake_server TO {name}")
-    yield make_conninfo(dsn, user=name, password="secret")
+    yield make_conninfo(dsn, user=name, password=DATABASE_PASSWORD)
     database.query_nothing(dsn, f"DROP ROLE {name}")
 
 

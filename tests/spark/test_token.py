@@ -12,8 +12,9 @@ from typing import Final
 import pytest
 
 import chronolake
+from tests.fix_secrets import ADMIN_TOKEN, CLIENT_SECRET
 from tests.fix_server import ServerProcess
-from tests.identity_provider import ADMIN, CLIENT_SECRET, IdentityProvider
+from tests.identity_provider import IdentityProvider
 
 SECRET: Final = "an-admins-secret-of-more-than-32-characters"
 PROGRAM: Final = """
@@ -148,6 +149,7 @@ def test_tasks_read_the_files_that_options_name_and_nothing_shows_what_is_in_the
     events = "".join(path.read_text() for path in (tmp_path / "events").rglob("*") if path.is_file())
     assert "shop.orders" in events
     shown = ended.stdout + ended.stderr + server.log() + events
-    assert not [secret for secret in (ADMIN, CLIENT_SECRET, *idp.given, "not-the-token") if secret in shown]
-    with chronolake.connect(server.url, token=ADMIN) as client:
+    secrets = (ADMIN_TOKEN, CLIENT_SECRET, *idp.given, "not-the-token")
+    assert not [secret for secret in secrets if secret in shown]
+    with chronolake.connect(server.url, token=ADMIN_TOKEN) as client:
         assert {event.actor for event in client.events()} == {"admin", "oidc:corp:etl"}

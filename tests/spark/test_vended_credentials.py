@@ -12,7 +12,8 @@ import pytest
 
 import chronolake
 from tests.fix_s3 import S3
-from tests.server.access import ADMIN_TOKEN, AccessServer
+from tests.fix_secrets import ADMIN_TOKEN, STORAGE_SECRET
+from tests.server.access import AccessServer
 
 PROGRAM: Final = """
 import sys
@@ -51,7 +52,7 @@ def test_tasks_ask_for_keys_and_nothing_shows_them(
     server = AccessServer(dsn, tmp_path, "--credentials-file", str(roles))
     with monkeypatch.context() as of_server:
         of_server.setenv("AWS_ACCESS_KEY_ID", "key")
-        of_server.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        of_server.setenv("AWS_SECRET_ACCESS_KEY", STORAGE_SECRET)
         server.process.start()
     variables = {"CHRONOLAKE_URL": server.process.url, "CHRONOLAKE_TOKEN_FILE": str(tmp_path / "admin")}
     try:

@@ -20,6 +20,7 @@ from chronolake_model.times import Tick, parse_time
 from chronolake_storage import opening
 from tests.docs.test_audit import EXAMPLES
 from tests.fix_s3 import S3
+from tests.fix_secrets import STORAGE_SECRET
 from tests.forked_program import complaint, run
 from tests.store import archiving, leaving, shown
 from tests.store.duckdb_views import Rows, connect, made, of_duckdb, of_postgres
@@ -315,7 +316,7 @@ def test_an_archive_on_s3_is_read(lake: Lake, tmp_path: Path, extensions: Path, 
     with pytest.MonkeyPatch.context() as environment:
         for name, value in {
             "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
+            "AWS_SECRET_ACCESS_KEY": STORAGE_SECRET,
             "AWS_REGION": "us-east-1",
             "AWS_ENDPOINT_URL": s3.options["endpoint_override"],
         }.items():

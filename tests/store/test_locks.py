@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.fix_secrets import DATABASE_PASSWORD
 from tests.forked_program import run
 from tests.store import tampering
 
@@ -38,8 +39,9 @@ def server_login(dsn: str) -> Iterator[str]:
     """The DSN of a login that may serve, and nothing more."""
     name = f"serving_{os.getpid()}"
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret' IN ROLE chronolake_server".encode())
-        yield make_conninfo(dsn, user=name, password="secret")
+        login = f"LOGIN PASSWORD '{DATABASE_PASSWORD}' IN ROLE chronolake_server"
+        connection.execute(f"CREATE ROLE {name} {login}".encode())
+        yield make_conninfo(dsn, user=name, password=DATABASE_PASSWORD)
         connection.execute(f"DROP ROLE {name}".encode())
 
 

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from tests.fix_secrets import DATABASE_PASSWORD
 from tests.forked_program import complaint, run
 from tests.store import tampering
 from tests.store.tampering import EVENT, ORDERS, tamper
@@ -76,10 +77,10 @@ def reader(history_dsn: str) -> Iterator[str]:
     """The DSN of a login that may read and nothing else."""
     name = f"reader_{os.getpid()}"
     with psycopg.connect(history_dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD 'secret'".encode())
+        connection.execute(f"CREATE ROLE {name} LOGIN PASSWORD '{DATABASE_PASSWORD}'".encode())
         connection.execute(f"GRANT USAGE ON SCHEMA chronolake TO {name}".encode())
         connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA chronolake TO {name}".encode())
-        yield make_conninfo(history_dsn, user=name, password="secret")
+        yield make_conninfo(history_dsn, user=name, password=DATABASE_PASSWORD)
         connection.execute(f"DROP OWNED BY {name}".encode())
         connection.execute(f"DROP ROLE {name}".encode())
 
