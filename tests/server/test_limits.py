@@ -125,6 +125,10 @@ class Known(Identifier):
         self.subject = subject
 
     @override
+    def known(self, token: str) -> None:
+        return None
+
+    @override
     async def identify(self, token: str, address: str | None = None) -> Subject:
         return self.subject
 

@@ -28,6 +28,7 @@ from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.issuers import Issuer
 from chronolake_metastore.identification.jwks import COOLDOWN_SECONDS, STALE_SECONDS_MAX
 from chronolake_metastore.identification.oidc import LEEWAY_SECONDS, REMEMBERED_SECONDS, OidcVerifier
+from chronolake_metastore.identification.remembered import key_of
 from chronolake_metastore.identification.secret_files import SecretFile
 
 NOW: Final = 1_800_000_000
@@ -103,10 +104,15 @@ def verify(
 
 async def outcome(verifier: OidcVerifier, token: str) -> str:
     """The subject of a token, or why it is refused."""
+    known = verifier.known(key_of(token))
     try:
-        return (await verifier.identify(token)).name
+        subject = await verifier.identify(token)
     except errors.Unauthenticated as exc:
+        assert known is None
         return exc.reason
+    assert verifier.known(key_of(token)) == subject
+    assert known in (None, subject)
+    return subject.name
 
 
 def result(idp: FakeIssuer, token: str) -> str:

@@ -20,9 +20,12 @@ from typer.testing import CliRunner
 from chronolake_metastore import errors
 from chronolake_metastore.cli import main
 from chronolake_metastore.domain import tokens
-from chronolake_metastore.domain.subjects import Subject
+from chronolake_metastore.domain.subjects import ADMIN, Subject
 from chronolake_metastore.errors import Reason
 from chronolake_metastore.identification import token_keys
+from chronolake_metastore.identification.identifier import Identifier
+from chronolake_metastore.identification.remembered import key_of
+from chronolake_metastore.identification.secret_files import SecretFile
 from chronolake_metastore.identification.token_keys import TokenKeys
 from chronolake_metastore.identification.tokens import VERSION_SECONDS, TokenVerifier
 from chronolake_metastore.settings import Settings
@@ -110,12 +113,15 @@ class Verified:
         self.verifier = TokenVerifier(self.database, KEYS, lambda: self.clock, lambda: self.wall_clock)
 
     async def reason(self, text: str) -> Reason | None:
-        """Why a token is refused; None if it is accepted."""
+        """Why a token is refused; None if it is accepted. What is known without a read is the same."""
+        known = self.verifier.known(key_of(text))
         try:
             subject = await self.verifier.identify(text)
         except errors.Unauthenticated as exc:
+            assert known is None
             return exc.reason
         assert subject == Subject(f"token:{ID}", True, ID)
+        assert {known, self.verifier.known(key_of(text))} <= {None, subject}
         return None
 
 
@@ -185,6 +191,39 @@ def test_a_revoked_token_is_refused_when_the_version_is_read_again(owner: Histor
         reasons = [await verified.reason(TOKEN)]
         await asyncio.to_thread(owner.done, tokens.RevokeToken(ID))
         verified.clock += VERSION_SECONDS
+        return [*reasons, await verified.reason(TOKEN)]
+
+    assert verify(owner.dsn, use) == [None, Reason.REVOKED]
+
+
+def test_the_secret_of_the_admin_is_the_admin_although_it_is_a_known_token(
+    owner: History, tmp_path: Path
+) -> None:
+    async def use(verified: Verified) -> list[Subject | None]:
+        found = []
+        for secret in (OTHER, TOKEN):
+            (tmp_path / "admin").write_text(secret)
+            identifier = Identifier(SecretFile(tmp_path / "admin"), verified.verifier)
+            found += [await identifier.identify(TOKEN), identifier.known(TOKEN)]
+        return found
+
+    subject = Subject(f"token:{ID}", True, ID)
+    assert verify(owner.dsn, use) == [subject, subject, ADMIN, None]
+
+
+def test_a_version_in_use_is_read_again_before_it_is_old(
+    owner: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("chronolake_metastore.identification.tokens.AHEAD_SECONDS", 0.0)
+
+    async def use(verified: Verified) -> list[Reason | None]:
+        reasons = [await verified.reason(TOKEN)]
+        await asyncio.to_thread(owner.done, tokens.RevokeToken(ID))
+        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+            reading = group.create_task(verified.verifier.run())
+            while verified.verifier.known(key_of(TOKEN)):  # noqa: ASYNC110 - nothing tells that it was read
+                await asyncio.sleep(0)
+            reading.cancel()
         return [*reasons, await verified.reason(TOKEN)]
 
     assert verify(owner.dsn, use) == [None, Reason.REVOKED]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
+from collections.abc import Awaitable
 from typing import Final
 
 from litestar.enums import ScopeType
@@ -45,7 +46,7 @@ def with_callers(
             return
         try:
             token = _token_of(scope)
-            subject = await identifier.identify(token, _address_of(scope))
+            subject = identifier.known(token) or await identifier.identify(token, _address_of(scope))
             if requests is not None and not subject.is_unlimited:
                 _count(requests, subject)
         except (errors.Unauthenticated, errors.Unavailable) as exc:
@@ -93,17 +94,21 @@ class _WatchedStream:
         self._identifier = identifier
         self._token = token
         self._send = send
-        self._clock = asyncio.get_running_loop().time
-        self._identified_at = self._clock()
+        self._identified_at = time.monotonic()
 
-    async def send(self, message: Message) -> None:
+    def send(self, message: Message) -> Awaitable[None]:
         """Send a part; raises ``CallerLost``."""
         if (
             message["type"] == "http.response.body"
             and message.get("more_body")
-            and self._clock() - self._identified_at >= STREAM_CHECK_SECONDS
+            and time.monotonic() - self._identified_at >= STREAM_CHECK_SECONDS
         ):
-            await self._identify()
+            return self._send_to_identified(message)
+        # Without a coroutine of its own, which each part of each answer would pay for.
+        return self._send(message)
+
+    async def _send_to_identified(self, message: Message) -> None:
+        await self._identify()
         await self._send(message)
 
     async def _identify(self) -> None:
@@ -115,7 +120,7 @@ class _WatchedStream:
         except errors.Unavailable:
             # Without the database there is nothing new to send either.
             pass
-        self._identified_at = self._clock()
+        self._identified_at = time.monotonic()
 
 
 def _is_open(scope: HTTPScope) -> bool:

@@ -72,7 +72,8 @@ class RightsQueries:
             self._held: Query[Mapping[str, Rights]] = Query.known({})
             self._ended: Query[AbstractSet[str]] = Query.known(frozenset())
             return
-        scopes = [scope for _, needs in callers for scope in (*needs.scopes, *needs.new, *needs.beside)]
+        needed_once = {id(needs): needs for _, needs in callers}.values()
+        scopes = [scope for needs in needed_once for scope in (*needs.scopes, *needs.new, *needs.beside)]
         token_ids = {ctx.subject.token_id for ctx, _ in callers if ctx.subject.token_id is not None}
         table_ids = [ctx.table_id for ctx, _ in callers if ctx.table_id is not None]
         self._held = grants.find_held((ctx.subject.name for ctx, _ in callers), scopes, table_ids)

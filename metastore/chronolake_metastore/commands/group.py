@@ -163,7 +163,7 @@ async def _run_once(
         if of_archive:
             left = await tx.fetch_one(archived.find_left(of_archive.values()))
             of_archive = {key: outcome for key, outcome in of_archive.items() if key in left}
-        denials = [_denial(task, rights) for task in tasks]
+        denials = _denials(tasks, rights)
         evidence = await _load_evidence(tx, state, tasks, ahead, denials, now)
         before = dict(state.clocks)
         records = _Records(known | of_archive, rights, denials, unread)
@@ -207,8 +207,21 @@ async def _look_ahead(tx: Transaction, tasks: Sequence[Task]) -> list[Any]:
     return await _fetch(tx, loadings, [task.handler.no_evidence for task in tasks])
 
 
+def _denials(tasks: Sequence[Task], rights: RightsOfGroup) -> list[errors.TimelineError | None]:
+    """Why the caller of each task may not send it; None if it may."""
+    # Most tasks of a group are of one caller and need the same, which is one object (``authorizing.needs_of``).
+    allowed: set[tuple[str, int]] = set()
+    denials: list[errors.TimelineError | None] = []
+    for task in tasks:
+        key = task.request.ctx.subject.name, id(task.needs)
+        denial = None if key in allowed else _denial(task, rights)
+        if denial is None:
+            allowed.add(key)
+        denials.append(denial)
+    return denials
+
+
 def _denial(task: Task, rights: RightsOfGroup) -> errors.TimelineError | None:
-    """Why the caller of a task may not send it."""
     if task.needs is None:
         return None
     ctx = task.request.ctx

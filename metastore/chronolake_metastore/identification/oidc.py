@@ -86,6 +86,11 @@ class OidcVerifier:
             self._verified.remember(key, verified)
         return verified.subject
 
+    def known(self, key: bytes) -> Subject | None:
+        """The subject of the token with this key, if ``identify`` would give it without verifying it again."""
+        verified = self._verified.get(key)
+        return None if verified is None or self._wall_clock() >= verified.until else verified.subject
+
     def remembers(self, token: str) -> bool:
         """Whether a token was verified before."""
         return self._verified.get(remembered.key_of(token)) is not None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from chronolake_metastore import errors, telemetry
+from chronolake_metastore.identification import remembered
 
 LOOK_SECONDS: Final = 1.0
 """How often a file is looked at, at most."""
@@ -37,8 +37,17 @@ class SecretFile:
         if self._clock() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = self._clock()
             await asyncio.to_thread(self._look)
-        presented = hashlib.sha256(text.encode()).digest()
-        return self._digest is not None and hmac.compare_digest(presented, self._digest)
+        return self._is_of(remembered.key_of(text))
+
+    def differs(self, key: bytes) -> bool:
+        """Whether the text with this key (``remembered.key_of``) is not the secret.
+
+        False, too, when the file is to be looked at again: ``holds`` does that.
+        """
+        return self._clock() - self._looked_at < LOOK_SECONDS and not self._is_of(key)
+
+    def _is_of(self, key: bytes) -> bool:
+        return self._digest is not None and hmac.compare_digest(key, self._digest)
 
     def _look(self) -> None:
         try:
@@ -66,4 +75,4 @@ class SecretFile:
                 f"{self._path} has a secret that no header can carry; it must be ASCII without blanks, such as "
                 "the output of: openssl rand -base64 32"
             )
-        return hashlib.sha256(secret).digest()
+        return remembered.key_of(secret.decode())

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from chronolake_metastore import errors
+from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain import tokens
 from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.domain.tokens import StoredDigest, StoredToken
@@ -25,8 +25,12 @@ from chronolake_model.times import MICROS_PER_SECOND, Micros
 
 VERSION_SECONDS: Final = 1.0
 """How old the known version of the catalog may be: a revoked token is accepted no longer than this."""
+AHEAD_SECONDS: Final = 0.7
+"""How often a version in use is read, so that no request waits for it: on a busy loop that takes long."""
 WAITING_MAX: Final = 1_000
 """How many callers may wait for the same kind of read; further ones are answered 503."""
+
+_log = telemetry.logger(__name__)
 
 
 class _Verified(msgspec.Struct, frozen=True):
@@ -89,8 +93,26 @@ class TokenVerifier:
         self._verified: Remembered[_Verified] = Remembered()
         self._version: int | None = None
         self._version_read_at = 0.0
+        self._is_version_used = False
         # Strangers, who can make up tokens, wait for each other and not for callers that are known.
         self._versions, self._known, self._strangers = _Lane(), _Lane(), _Lane()
+
+    async def run(self) -> None:
+        """Read the version again before it is old, while it is used, until cancelled."""
+        while True:
+            await asyncio.sleep(AHEAD_SECONDS)
+            if not self._is_version_used:
+                continue
+            self._is_version_used = False
+            try:
+                async with self._versions.turn():
+                    await self._read_version_now()
+            except errors.Unavailable:
+                # The next caller reads it, or is told.
+                pass
+            except Exception:
+                # The edge of a worker: a failure must not end the server.
+                _log.exception("the version of the catalog could not be read")
 
     async def identify(self, text: str) -> Subject:
         """The subject of a token; raises ``Unauthenticated``, and ``DatabaseUnavailable``."""
@@ -103,6 +125,13 @@ class TokenVerifier:
         if verified.until is not None and self._now() >= verified.until:
             raise errors.Unauthenticated(Reason.EXPIRED)
         return verified.subject
+
+    def known(self, key: bytes) -> Subject | None:
+        """The subject of the token with this key, if ``identify`` would give it without a read."""
+        if not self._is_version_fresh() or (verified := self._present(key)) is None:
+            return None
+        self._is_version_used = True
+        return verified.subject if verified.until is None or self._now() < verified.until else None
 
     def remembers(self, text: str) -> bool:
         """Whether a token was verified before."""
@@ -134,9 +163,12 @@ class TokenVerifier:
         async with self._versions.turn():
             if self._is_version_fresh():
                 return
-            began_at = self._clock()
-            self._version = await store.version(self._database)
-            self._version_read_at = began_at
+            await self._read_version_now()
+
+    async def _read_version_now(self) -> None:
+        began_at = self._clock()
+        self._version = await store.version(self._database)
+        self._version_read_at = began_at
 
     def _is_version_fresh(self) -> bool:
         return self._version is not None and self._clock() - self._version_read_at < VERSION_SECONDS

@@ -77,21 +77,20 @@ class Service:
             return await self._sequencer.submit(group.task_of(request, needed))
         task = group.task_of(request, needed, self._denials.recorded)
         try:
-            await self._refuse_denied_often(ctx, task.needs)
+            if task.needs is not None and self._denials.recorded.is_full(ctx.subject.name):
+                await self._refuse_denied(ctx, task.needs)
             return await self._sequencer.submit(task)
         except errors.TimelineError as exc:
             self._denials.add_command(needed, exc)
             raise
 
-    async def _refuse_denied_often(self, ctx: Context, needs: Needs | None) -> None:
+    async def _refuse_denied(self, ctx: Context, needs: Needs) -> None:
         """Refuse a command, by rights that are a second old, of a subject whose denials are not recorded now.
 
         Raises as ``check``. A caller without a role must not keep the queue of commands busy for the others.
         """
         assert self._rights is not None
-        assert self._denials is not None
-        if needs is not None and self._denials.recorded.is_full(ctx.subject.name):
-            check(await self._rights.of(ctx.subject), needs, ctx.subject.name, ctx.table_id)
+        check(await self._rights.of(ctx.subject), needs, ctx.subject.name, ctx.table_id)
 
     def _needed(self, ctx: Context, command: Command) -> Right | None:
         """The right that the caller of a command needs: its transaction decides. None for an unlimited one."""

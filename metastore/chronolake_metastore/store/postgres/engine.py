@@ -12,6 +12,7 @@ from typing import Final
 import psycopg
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy.engine.interfaces import IsolationLevel
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from chronolake_metastore import errors
@@ -171,7 +172,9 @@ class Database:
         identifying = session_settings(
             settings, parameters={"statement_timeout": int(IDENTIFYING_SECONDS_MAX * 1_000)}
         )
-        self._identifying = self._pool(identifying, IDENTIFYING_CONNECTIONS, IDENTIFYING_SECONDS_MAX + 1.0)
+        self._identifying = self._pool(
+            identifying, IDENTIFYING_CONNECTIONS, IDENTIFYING_SECONDS_MAX + 1.0, "AUTOCOMMIT"
+        )
         self._following = self._pool(reading, FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._electing = self._pool(reading, ELECTING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._only_reading = self._engine.execution_options(postgresql_readonly=True)
@@ -181,7 +184,13 @@ class Database:
         """The archive that has what has left the database; it is opened when it is needed."""
         return self._open_archive()
 
-    def _pool(self, settings: SessionSettings, size: int, silent_seconds: float) -> AsyncEngine:
+    def _pool(
+        self,
+        settings: SessionSettings,
+        size: int,
+        silent_seconds: float,
+        isolation_level: IsolationLevel = "REPEATABLE READ",
+    ) -> AsyncEngine:
         return create_async_engine(
             "postgresql+psycopg://",
             async_creator=lambda: self._connect(settings, silent_seconds),
@@ -189,7 +198,7 @@ class Database:
             max_overflow=0,
             pool_timeout=10,
             pool_pre_ping=True,
-            isolation_level="REPEATABLE READ",
+            isolation_level=isolation_level,
         )
 
     async def connect(
@@ -235,7 +244,7 @@ class Database:
 
     @asynccontextmanager
     async def identifying(self) -> AsyncIterator[AsyncConnection]:
-        """As ``reading``, for identifying callers: on connections of its own, for short statements."""
+        """As ``watching``, for identifying callers: on connections of its own, for short statements."""
         async with self._reading_from(self._identifying) as connection:
             yield connection
 
