@@ -10,6 +10,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 import chronolake_spark
+from chronolake.slices import stored_slices
 from chronolake_spark import SparkTable
 from chronolake_spark.catalogs import registering
 
@@ -54,6 +55,38 @@ def test_rows_are_those_of_the_table(lake: SparkSession, orders: SparkTable) -> 
     assert _sql(lake, "SELECT * FROM lake.{name}", name=orders.name) == expected
     assert _sql(lake, "SELECT count(*) FROM lake.{name}", name=orders.name) == [(100,)]
     assert _sql(lake, "SELECT sum(price) FROM lake.{name} WHERE id < 20", name=orders.name) == [(207.5,)]
+
+
+def test_filters_leave_out_files_and_no_rows(lake: SparkSession, orders: SparkTable) -> None:
+    """Each condition reads the rows that Spark finds itself; one on the partition reads no other files."""
+    for condition in (
+        "id = 5",
+        "5 > id",
+        "day = 'd1' AND price < 0",
+        "day IN ('d0', 'd2') OR id IS NULL",
+        "NOT (price >= 3.0) OR day LIKE 'd2%'",
+        "price <=> -1.0",
+        "id BETWEEN 3 AND 20 AND length(day) = 2",
+    ):
+        expected = sorted(tuple(row) for row in orders.read().where(condition).collect())
+        assert _sql(lake, f"SELECT * FROM lake.{orders.name} WHERE {condition}") == expected, condition
+
+
+def test_statistics_are_those_of_the_files_that_a_condition_leaves(
+    lake: SparkSession, orders: SparkTable
+) -> None:
+    files = [file for slice_ in orders.metastore.snapshot().slices for file in stored_slices.files_of(slice_)]
+    whole = _bytes_read(lake, f"SELECT * FROM lake.{orders.name}")
+    assert 0 < whole <= sum(file.size_bytes for file in files)
+    assert _bytes_read(lake, f"SELECT id FROM lake.{orders.name}") < whole
+    assert _bytes_read(lake, f"SELECT * FROM lake.{orders.name} WHERE day = 'd1'") < whole / 2
+
+
+def _bytes_read(lake: SparkSession, query: str) -> int:
+    """The size that Spark plans joins with."""
+    return int(
+        lake.sql(query)._jdf.queryExecution().optimizedPlan().collectLeaves().head().stats().sizeInBytes()
+    )
 
 
 def test_time_travel_by_completion_time_and_by_instant(lake: SparkSession, orders: SparkTable) -> None:

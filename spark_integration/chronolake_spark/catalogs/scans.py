@@ -13,11 +13,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+import chronolake
 from chronolake import field_ids
+from chronolake.errors import InvalidFilter
 from chronolake.slices import stored_slices
-from chronolake_model.files import FileSlice
+from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import Filter
 from chronolake_spark import errors
+from chronolake_spark.catalogs import conditions
+from chronolake_spark.catalogs.conditions import Condition
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.read import evolution, few_changes, format_reader, slice_frames
 from chronolake_spark.read.evolution import Versions
@@ -35,7 +39,7 @@ class ScanRequest(msgspec.Struct, frozen=True):
     schema: str
     schema_version: int
     as_of: str | None = None
-    filter: Filter | None = None
+    conditions: list[Condition] = []
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
@@ -59,9 +63,8 @@ def plan(context: CatalogContext, request: ScanRequest) -> ScanPlan:
         raise errors.SchemaMismatch(
             f"the columns of {request.table} changed while the query was planned: run it again"
         )
-    snapshot = (
-        table.snapshot(request.as_of) if request.filter is None else table.scan(request.filter, request.as_of)
-    )
+    filter_ = conditions.filter_of(request.conditions, [field.name for field in definition.schema])
+    snapshot = _snapshot(table, request.as_of, filter_)
     written = evolution.versions(table, definition, snapshot.slices)
     native = [slice_ for slice_ in snapshot.slices if _is_native(written, slice_)]
     merged = [slice_ for slice_ in snapshot.slices if not _is_native(written, slice_)]
@@ -70,10 +73,20 @@ def plan(context: CatalogContext, request: ScanRequest) -> ScanPlan:
     return ScanPlan(
         snapshot.as_of,
         [f"{root}/{slice_.base_file.path}" for slice_ in native if slice_.base_file],
-        _text(written, request, merged) if merged or not native else None,
+        _text(written, request, merged, filter_) if merged or not native else None,
         -1 if merged else sum(file.records for file in files),
         sum(file.size_bytes for file in files),
     )
+
+
+def _snapshot(table: chronolake.Table, as_of: str | None, filter_: Filter | None) -> Snapshot:
+    if filter_ is None:
+        return table.snapshot(as_of)
+    try:
+        return table.scan(filter_, as_of)
+    except InvalidFilter:
+        # A value that Spark has and the filter language has not: Spark finds the rows without help.
+        return table.snapshot(as_of)
 
 
 def _is_native(written: Versions, slice_: FileSlice) -> bool:
@@ -82,7 +95,7 @@ def _is_native(written: Versions, slice_: FileSlice) -> bool:
     return written.layout_of(slice_.base_file.schema_version) == written.table.schema_version
 
 
-def _text(written: Versions, request: ScanRequest, slices: Sequence[FileSlice]) -> str:
+def _text(written: Versions, request: ScanRequest, slices: Sequence[FileSlice], filter_: Filter | None) -> str:
     """The partitions of slices that Python workers merge, as the text of an option."""
     by_name = {field.name: field for field in written.table.schema}
     fields = [by_name[name] for name in request.columns if name in by_name]
@@ -96,8 +109,8 @@ def _text(written: Versions, request: ScanRequest, slices: Sequence[FileSlice]) 
             layout=field_ids.with_field_ids(arrow, fields),
             fields=written.all_fields(),
             ordering=format_reader.ordering_in(written.table, fields),
-            filter=None,
-            types={},
+            filter=filter_,
+            types={field.name: field.type for field in fields},
         )
         for portion in slice_frames.portions(slices, lambda slice_: [slice_])
     ]

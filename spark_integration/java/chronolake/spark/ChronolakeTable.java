@@ -120,7 +120,7 @@ final class ChronolakeTable implements Table, SupportsRead, SupportsMetadataColu
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-    return new SlicesScanBuilder(this, options);
+    return new SlicesScanBuilder(this);
   }
 
   /** The files of a scan, planned by the Python process; later scans show the same state. */

@@ -15,7 +15,6 @@ import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.collection.immutable.Seq;
 
 /**
@@ -25,14 +24,12 @@ import scala.collection.immutable.Seq;
 final class SlicesScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
   private final ChronolakeTable table;
-  private final CaseInsensitiveStringMap options;
   private final StructType whole;
   private StructType read;
   private Seq<Expression> filters;
 
-  SlicesScanBuilder(ChronolakeTable table, CaseInsensitiveStringMap options) {
+  SlicesScanBuilder(ChronolakeTable table) {
     this.table = table;
-    this.options = options;
     StructType columns = table.struct();
     for (String name : ChronolakeTable.META_COLUMNS) {
       columns = columns.add(name, DataTypes.StringType, false);
@@ -75,8 +72,7 @@ final class SlicesScanBuilder
     ArrayNode columns = request.putArray("columns");
     List.of(read.fieldNames()).forEach(columns::add);
     request.put("schema", read.asNullable().json());
-    JsonNode filter = filters == null ? null : ServerFilters.of(filters, table.struct());
-    request.set("filter", filter);
+    request.set("conditions", filters == null ? request.arrayNode() : Conditions.described(filters));
     JsonNode plan = table.plan(request);
     List<Scan> scans = new ArrayList<>();
     if (!plan.get("files").isEmpty()) {
@@ -85,6 +81,8 @@ final class SlicesScanBuilder
     if (!plan.get("slices").isNull()) {
       scans.add(PythonSource.scan(read.asNullable(), plan.get("slices").asText()));
     }
-    return new SlicesScan(table.name(), read, scans, plan.get("rows").asLong(), plan.get("bytes").asLong());
+    // As Spark does for files: the columns' part of the bytes, by their types.
+    long bytes = plan.get("bytes").asLong() * read.defaultSize() / whole.defaultSize();
+    return new SlicesScan(table.name(), read, scans, plan.get("rows").asLong(), bytes);
   }
 }
