@@ -99,3 +99,37 @@ def test_time_travel_by_completion_time_and_by_instant(lake: SparkSession, order
 def test_unknown_table_is_an_error_of_analysis(lake: SparkSession) -> None:
     with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
         lake.sql("SELECT * FROM lake.spark.nothing")
+
+
+def test_changes_have_the_records_before_and_after(
+    lake: SparkSession, new_table: Callable[..., SparkTable]
+) -> None:
+    """One range with inserts, updates and deletes, one of the first commit, and one that a restore ends."""
+    rows = lake.range(10).selectExpr("id", "'old' as name")
+    for type_ in ("copy_on_write", "merge_on_read"):
+        table = new_table(rows, "id", type=type_, buckets=2)
+        first = table.insert(rows)
+        savepoint = table.metastore.savepoint()
+        changed = table.upsert(lake.sql("SELECT id, 'new' AS name FROM range(8, 12)"))
+        deleted = table.delete("id = 0")
+        begin, middle, end = (str(one.completion_time) for one in (first, changed, deleted))
+        query = f"SELECT id, name, _change_type, _commit_version FROM lake.{table.name} CHANGES FROM VERSION "
+        updates = [
+            *((key, "old", "update_preimage", middle) for key in (8, 9)),
+            *((key, "new", "update_postimage", middle) for key in (8, 9)),
+            *((key, "new", "insert", middle) for key in (10, 11)),
+        ]
+        delete = (0, "old", "delete", end)
+        assert _sql(lake, f"{query} '{middle}' TO VERSION '{end}'") == sorted([*updates, delete])
+        assert _sql(lake, f"{query} '{begin}' EXCLUSIVE TO VERSION '{end}' EXCLUSIVE") == sorted(updates)
+        assert len(_sql(lake, f"{query} 0 TO VERSION '{begin}'")) == 10
+        restored = str(table.metastore.restore(savepoint.requested_time).completion_time)
+        back = _sql(lake, f"{query} '{end}' EXCLUSIVE TO VERSION '{restored}'")
+        assert back == sorted(
+            [
+                (0, "old", "insert", restored),
+                *((key, "new", "update_preimage", restored) for key in (8, 9)),
+                *((key, "old", "update_postimage", restored) for key in (8, 9)),
+                *((key, "new", "delete", restored) for key in (10, 11)),
+            ]
+        )

@@ -66,7 +66,7 @@ def tables(context: CatalogContext, request: OfNamespace) -> list[str]:
 def load(context: CatalogContext, request: LoadTable) -> TableOfSpark:
     """A table."""
     table = context.client.table(request.table)
-    return loaded(table.definition, as_of=_state(table, request))
+    return loaded(table.definition, as_of=state(table, request.version, request.micros))
 
 
 def loaded(table: Table, as_of: str | None = None) -> TableOfSpark:
@@ -103,12 +103,12 @@ def _properties(table: Table) -> dict[str, str]:
     return {**table.properties, **{name: str(value) for name, value in made.items() if value}}
 
 
-def _state(table: chronolake.Table, request: LoadTable) -> str | None:
-    """The completion time of the state that a statement names; None for the newest."""
-    if request.micros is not None:
-        return digits_of(_EPOCH + timedelta(microseconds=request.micros))
-    if request.version is None:
+def state(table: chronolake.Table, version: str | None, micros: int | None) -> str | None:
+    """The completion time of the state that a statement names, by an instant too; None for the newest."""
+    if micros is not None:
+        return digits_of(_EPOCH + timedelta(microseconds=micros))
+    if version is None:
         return None
-    digits = digits_of(request.version)
+    digits = digits_of(version)
     [completed] = table.completion_times([digits])
     return completed or digits

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from chronolake_model import decoding
-from chronolake_spark.catalogs import definitions, scans
+from chronolake_spark.catalogs import changelogs, definitions, scans
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.catalogs.sessions import Sessions
 
@@ -18,6 +18,7 @@ _OPERATIONS: Final[Mapping[str, tuple[type, Callable[[CatalogContext, Any], Any]
     "tables": (definitions.OfNamespace, definitions.tables),
     "load": (definitions.LoadTable, definitions.load),
     "scan": (scans.ScanRequest, scans.plan),
+    "changes": (changelogs.ChangesRequest, changelogs.plan),
 }
 """By name: the body of the request, and the function."""
 

@@ -10,6 +10,8 @@ from chronolake_spark import errors
 
 JAR: Final = Path(__file__).parent.parent / "jars" / "chronolake-spark.jar"
 _CLASS: Final = "chronolake.spark.ChronolakeCatalog"
+_CHANGES_SINCE: Final = (4, 3)
+"""The version of Spark that has ``CHANGES FROM``, for which the class has another name."""
 
 
 def catalog(spark: Any, name: str, url: str | None = None, options: Mapping[str, str] | None = None) -> None:
@@ -34,4 +36,5 @@ def catalog(spark: Any, name: str, url: str | None = None, options: Mapping[str,
     prefix = f"spark.sql.catalog.{name}"
     for option, text in {**({} if url is None else {"url": url}), **(options or {})}.items():
         spark.conf.set(f"{prefix}.{option}", text)
-    spark.conf.set(prefix, _CLASS)
+    has_changes = tuple(map(int, spark.version.split(".")[:2])) >= _CHANGES_SINCE
+    spark.conf.set(prefix, f"{_CLASS}WithChanges" if has_changes else _CLASS)

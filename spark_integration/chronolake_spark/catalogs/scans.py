@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -114,20 +114,29 @@ def _text(written: Versions, request: ScanRequest, slices: Sequence[FileSlice], 
         )
         for portion in slice_frames.portions(slices, lambda slice_: [slice_])
     ]
-    return base64.b64encode(pickle.dumps(partitions)).decode()
+    return text_of(partitions)
+
+
+def text_of(partitions: Sequence[InputPartition]) -> str:
+    """Partitions, each of which has ``batches``, as the text of an option for ``PlannedReader``."""
+    return base64.b64encode(pickle.dumps(list(partitions))).decode()
 
 
 class PlannedReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
-    """Reads the slices that ``plan`` has put into an option. Only this application makes such texts."""
+    """Reads the partitions that ``text_of`` has put into an option. Only this application makes such texts."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._partitions: list[InputPartition] = pickle.loads(base64.b64decode(options[PLAN_OPTION]))
 
     def partitions(self) -> list[InputPartition]:
         """The tasks; one at least, because Spark makes a task of its own out of none."""
-        return self._partitions or [InputPartition(None)]
+        return self._partitions or [_NoRows(None)]
 
-    def read(self, partition: SlicesPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
         """The records of one task, on an executor."""
-        if isinstance(partition, SlicesPartition):
-            yield from partition.batches()
+        yield from partition.batches()
+
+
+class _NoRows(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield from ()

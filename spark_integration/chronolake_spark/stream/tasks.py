@@ -38,7 +38,7 @@ def of_changes(
     """The tasks of a batch from one completion time to another. Raises ``HistoryCleaned``."""
     assert began != BEGINNING, "a stream begins with a snapshot"
     changes = table.changes(began, completed)
-    if _changes_no_record(table, changes):
+    if changes_no_record(table, changes):
         return []
     after = [group.after for group in changes.file_groups if group.after is not None]
     before = [group.before for group in changes.file_groups if group.before is not None]
@@ -47,7 +47,7 @@ def of_changes(
     return [*_upserts(source, after, times), *_deletes(source, table.definition, changes)]
 
 
-def _changes_no_record(table: chronolake.Table, changes: Changes) -> bool:
+def changes_no_record(table: chronolake.Table, changes: Changes) -> bool:
     """Whether all that completed are compactions and clusterings."""
     services = table.instants(
         operation=plans.SERVICES,

@@ -246,7 +246,7 @@ public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
     return described;
   }
 
-  private static NoSuchTableException missingTable(Refusal refusal, Identifier table) {
+  static NoSuchTableException missingTable(Refusal refusal, Identifier table) {
     if (refusal.code().equals("table-not-found") || refusal.code().equals("namespace-not-found")) {
       return new NoSuchTableException(table);
     }

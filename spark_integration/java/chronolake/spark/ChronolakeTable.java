@@ -6,6 +6,7 @@ import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
+import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
@@ -19,7 +20,6 @@ import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -66,12 +66,13 @@ final class ChronolakeTable implements Table, SupportsRead, SupportsMetadataColu
 
   @Override
   public Column[] columns() {
-    Column[] columns = new Column[schema.size()];
-    for (int i = 0; i < columns.length; i++) {
-      StructField field = schema.fields()[i];
-      columns[i] = Column.create(field.name(), field.dataType(), field.nullable());
-    }
-    return columns;
+    return columns(schema);
+  }
+
+  static Column[] columns(StructType struct) {
+    return Stream.of(struct.fields())
+        .map(field -> Column.create(field.name(), field.dataType(), field.nullable()))
+        .toArray(Column[]::new);
   }
 
   @Override
