@@ -128,7 +128,7 @@ bench-rows: $(READY) ## rows by the client without Spark: scans beside pyarrow.d
 bench-iceberg: $(READY) ## loading an Iceberg table after a commit, beside loading it unchanged (FILES=1000,20000 SNAPSHOTS=1,500 ROUNDS=9; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.iceberg
 
-bench-spark: $(READY) ## Spark's writes and reads against plain Spark (CASES=abcdefg ROWS=5000000; CHECK=1 fails on a missed target)
+bench-spark: $(READY) ## Spark's writes and reads against plain Spark (CASES=abcdefgh ROWS=5000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.spark
 
 bench-hudi: $(READY) ## the same work with Chronolake and with Hudi 1.2.0, in turns (ROWS=5000000; the environment of test-hudi; CHECK=1)

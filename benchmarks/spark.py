@@ -2,7 +2,7 @@
 
 ``make bench-spark`` runs all cases; ``CASES=ab`` runs these alone. ``ROWS=5000000`` is the size of the large
 tables, ``FILES=5000`` is for (e), ``FILE_GROUPS=10,1000,100000`` for (f). ``ROUNDS=3`` says how often all but
-(f) and (g) is measured. ``CHECK=1`` exits 1 when a target is missed.
+(f), (g) and DELETE in (h) is measured. ``CHECK=1`` exits 1 when a target is missed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import IndexType, Operation, TableType
 from chronolake_spark import SparkTable
 
-CASES = os.environ.get("CASES", "abcdefg")
+CASES = os.environ.get("CASES", "abcdefgh")
 ROWS = int(os.environ.get("ROWS", "5000000"))
 FILES = int(os.environ.get("FILES", "5000"))
 FILE_GROUPS = [int(number) for number in os.environ.get("FILE_GROUPS", "10,1000,100000").split(",")]
@@ -51,6 +51,9 @@ ONE_ROW_RATIO_MAX = 2
 ONE_ROW_GROWTH_MAX = 1.5
 LOOKUP_SECONDS_MAX = 0.3
 LOOKUPS = 20
+MERGE_RATIO_MAX = 1.1
+DELETE_SECONDS_MAX = 1
+SELECT_RATIO_MAX = 1.05
 _PARTITION = "part"
 
 
@@ -128,6 +131,7 @@ def cases(bench: Bench, chosen: str) -> Iterator[Row]:
         "e": _planning,
         "f": _one_row,
         "g": _lookups,
+        "h": _sql,
     }
     for case in chosen:
         yield from measured[case](bench)
@@ -205,9 +209,7 @@ def _reads(bench: Bench) -> Iterator[Row]:
     """(c): a whole table of base files."""
     table = bench.table(frame := bench.rows(0, ROWS), TableType.COPY_ON_WRITE)
     table.insert(frame)
-    base_path = Path(table.definition.base_path)
-    slices = table.metastore.snapshot().slices
-    files = [str(base_path / slice_.base_file.path) for slice_ in slices if slice_.base_file is not None]
+    files = [f"{table.definition.base_path}/{path}" for path in _base_files(table)]
     columns = frame.columns
 
     def native() -> float:
@@ -299,6 +301,56 @@ def _lookups(bench: Bench) -> Iterator[Row]:
         taken.append(time.perf_counter() - began)
     seconds = statistics.median(taken)
     yield reporting.at_most(f"(g) lookup of a key among {ROWS:,}", seconds, LOOKUP_SECONDS_MAX, "s")
+
+
+def _sql(bench: Bench) -> Iterator[Row]:
+    """(h): SQL through the catalog, against Spark's own reader and the methods of ``SparkTable``."""
+    chronolake_spark.catalog(bench.spark, "lake", running.URL)
+    frame, updates = bench.rows(0, ROWS), _updates(bench)
+    table = bench.table(frame)
+    table.insert(frame)
+    base = [f"{table.definition.base_path}/{path}" for path in _base_files(table)]
+
+    def native() -> float:
+        return _seconds(lambda: _drained(bench.spark.read.parquet(*base).select(*frame.columns)))
+
+    def select() -> float:
+        return _seconds(lambda: _drained(bench.spark.sql(f"SELECT * FROM lake.{table.name}")))
+
+    yield from _compared(
+        "(h) SELECT of base files, against spark.read.parquet", select, native, SELECT_RATIO_MAX
+    )
+    updates.createOrReplaceTempView("updates")
+    merge = (
+        "MERGE INTO lake.{} t USING updates s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
+
+    def timed(write: Callable[[SparkTable], object]) -> float:
+        target = bench.table(frame)
+        target.insert(frame)
+        seconds = _seconds(lambda: write(target))
+        bench.drop(target)
+        return seconds
+
+    name = f"(h) MERGE of {updates.count():,} rows, against table.upsert"
+    yield from _compared(
+        name,
+        lambda: timed(lambda target: bench.spark.sql(merge.format(target.name))),
+        lambda: timed(lambda target: target.upsert(updates)),
+        MERGE_RATIO_MAX,
+    )
+    log_table = bench.table(frame, TableType.MERGE_ON_READ)
+    log_table.insert(frame)
+    keys = iter(range(1, ROWS))
+    delete = f"DELETE FROM lake.{log_table.name} WHERE id = "
+    seconds = _median_of_small(lambda: bench.spark.sql(f"{delete}{next(keys)}"))
+    yield reporting.at_most(f"(h) DELETE of a key among {ROWS:,}", seconds, DELETE_SECONDS_MAX, "s")
+
+
+def _base_files(table: SparkTable) -> list[str]:
+    slices = table.metastore.snapshot().slices
+    return [slice_.base_file.path for slice_ in slices if slice_.base_file is not None]
 
 
 def _fill(table: SparkTable, groups: int) -> None:

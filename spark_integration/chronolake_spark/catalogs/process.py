@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -30,6 +31,8 @@ _PORT, _SECRET = "CHRONOLAKE_GATEWAY_PORT", "CHRONOLAKE_GATEWAY_SECRET"
 
 def main() -> None:
     """Answer requests until the input ends."""
+    # In a terminal, Ctrl-C stops a statement of Spark's shell, and not this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = _own_output()
     sessions = Sessions(int(os.environ.pop(_PORT)), os.environ.pop(_SECRET))
     lock = threading.Lock()

@@ -200,7 +200,7 @@ public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
   /** The answer of the Python process to a request about this catalog. */
   JsonNode ask(String operation, ObjectNode request) {
     SparkSession session = SparkSession.active();
-    PythonProcess python = PythonProcess.running(session.sparkContext().getConf());
+    PythonProcess python = PythonProcess.running(session.sparkContext());
     request.set("options", json(options));
     request.put("session", python.kept(session));
     return python.ask(operation, request);

@@ -20,6 +20,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
 import py4j.GatewayServer;
 
 /**
@@ -35,6 +36,7 @@ final class PythonProcess {
   private static final String MODULE = "chronolake_spark.catalogs.process";
   private static PythonProcess running;
 
+  private final String application;
   private final GatewayServer gateway;
   private final Process process;
   private final Writer requests;
@@ -43,9 +45,15 @@ final class PythonProcess {
   private final Map<Object, String> kept = new WeakHashMap<>();
 
   /** The process of this application, started at its first use, and again if it has ended. */
-  static synchronized PythonProcess running(SparkConf conf) {
+  static synchronized PythonProcess running(SparkContext context) {
+    String application = context.applicationId();
+    if (running != null && !running.application.equals(application)) {
+      // A notebook may stop its context and start another one in the same JVM.
+      running.process.destroy();
+      running = null;
+    }
     if (running == null || !running.process.isAlive()) {
-      running = new PythonProcess(conf);
+      running = new PythonProcess(application, context.getConf());
     }
     return running;
   }
@@ -54,7 +62,8 @@ final class PythonProcess {
     return JSON.createObjectNode();
   }
 
-  private PythonProcess(SparkConf conf) {
+  private PythonProcess(String application, SparkConf conf) {
+    this.application = application;
     byte[] random = new byte[32];
     new SecureRandom().nextBytes(random);
     String secret = HexFormat.of().formatHex(random);
