@@ -62,6 +62,15 @@ class S3:
         yield refused
         del self._gateway.guarded[self.bucket]
 
+    @contextlib.contextmanager
+    def without_guard(self) -> Iterator[None]:
+        """Let other keys than those of sessions use the bucket, too, within ``only_sessions``."""
+        refused = self._gateway.guarded.pop(self.bucket)
+        try:
+            yield
+        finally:
+            self._gateway.guarded[self.bucket] = refused
+
 
 _BULK = {"POST": "DELETE"}
 _KEY = re.compile(rb"<Key>(.*?)</Key>")

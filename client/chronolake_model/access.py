@@ -8,7 +8,6 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from chronolake_model.names import decoder_pattern
 from chronolake_model.roles import (
     NAMES_PATTERN,
     PATTERN_CHARS_MAX,
@@ -16,6 +15,8 @@ from chronolake_model.roles import (
     SUBJECT_PATTERN,
     Right,
     Role,
+    refuse_unknown_subject,
+    scope_of,
 )
 
 CHECKS_MAX: Final = 100
@@ -23,7 +24,7 @@ CHECKS_MAX: Final = 100
 Pattern = Annotated[
     str,
     Meta(
-        pattern=decoder_pattern(NAMES_PATTERN),
+        extra_json_schema={"pattern": NAMES_PATTERN},
         max_length=PATTERN_CHARS_MAX,
         description=(
             "`*` is everything, `shop` a namespace with its tables, `shop.raw_*` the names that begin so, and "
@@ -35,7 +36,7 @@ Pattern = Annotated[
 SubjectName = Annotated[
     str,
     Meta(
-        pattern=decoder_pattern(SUBJECT_PATTERN),
+        extra_json_schema={"pattern": SUBJECT_PATTERN},
         max_length=SUBJECT_CHARS_MAX,
         description="`token:<id>` or `oidc:<alias>:<sub>`.",
         examples=["token:abcdefghij"],
@@ -50,12 +51,21 @@ class GrantRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     role: Role
     on: Pattern
 
+    def __post_init__(self) -> None:
+        # Not a pattern of the decoder: its refusal would show the pattern alone.
+        refuse_unknown_subject(self.subject)
+        scope_of(self.on)
+
 
 class RevokeRole(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Revoke the role of a subject on a pattern, exactly as it was granted."""
 
     subject: SubjectName
     on: Pattern
+
+    def __post_init__(self) -> None:
+        refuse_unknown_subject(self.subject)
+        scope_of(self.on)
 
 
 class Grant(msgspec.Struct, frozen=True):
@@ -90,6 +100,9 @@ class RightCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     right: Right
     on: Pattern
+
+    def __post_init__(self) -> None:
+        scope_of(self.on)
 
 
 class CanI(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -36,7 +36,7 @@ class Right(enum.StrEnum):
     GRANT = "grant"
     """To grant roles and to revoke them."""
     ADMINISTER = "administer"
-    """The metastore itself: only its workers do that."""
+    """The metastore itself: no role has it. Only the server's workers do that, and the static admin may."""
 
 
 class Role(enum.StrEnum):

@@ -82,7 +82,8 @@ class AccessServer:
 
 def _search_answer(response: httpx.Response) -> None:
     is_json = "json" in response.headers.get("content-type", "")
-    if is_json and not response.url.path.endswith("/credentials"):
+    asks_for_keys = "X-Iceberg-Access-Delegation" in response.request.headers
+    if is_json and not asks_for_keys and not response.url.path.endswith("/credentials"):
         fix_secrets.search(response.read().decode(), "an answer")
 
 

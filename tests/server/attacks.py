@@ -397,6 +397,7 @@ ATTACKS: Final = {
         "our own",
         (
             f"{_STRANGERS}test_another_actor_needs_the_right_to_act_for_others",
+            "server/test_denials.py::test_t58_another_actor_that_a_caller_may_not_name_is_a_denial",
             f"{_STRANGERS}test_the_name_after_a_subject_cannot_be_taken_for_part_of_it",
             f"{_STRANGERS}test_the_log_has_the_subject_and_whom_it_acts_for",
         ),

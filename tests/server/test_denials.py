@@ -63,15 +63,20 @@ def counted(server: AccessServer, record: str, right: str) -> float:
 
 def test_denied_reads_and_notes_are_recorded_once(server: AccessServer) -> None:
     nobody, reader = server.caller("nobody"), server.caller("reader", shop="reader")
+    hidden = missing = {}
     for _ in range(3):
-        refused(nobody.http.get("/v1/tables/shop.orders"), 404, "table-not-found")
-        refused(nobody.http.get("/v1/tables/shop.none/snapshot"), 404, "table-not-found")
+        hidden = refused(nobody.http.get("/v1/tables/shop.orders"), 404, "table-not-found")
+        missing = refused(nobody.http.get("/v1/tables/shop.none/snapshot"), 404, "table-not-found")
         refused(nobody.http.get("/v1/namespaces/shop"), 404, "namespace-not-found")
         refused(
             reader.http.delete("/v1/tables/shop.orders/instants/20260101000000000/markers"), 403, "forbidden"
         )
     wait_until(lambda: len(refusals(nobody)) == 3 and len(refusals(reader)) == 1)
 
+    advice = "create it first, or check the name, or ask an administrator for a role on it"
+    assert hidden["detail"] == f"there is no table 'shop.orders'; {advice}"
+    assert missing["detail"] == f"there is no table 'shop.none'; {advice}"
+    assert "role" not in refused(server.admin.get("/v1/tables/shop.none"), 404, "table-not-found")["detail"]
     recorded = [*refusals(nobody), *refusals(reader)]
     assert {(row["command"], row["code"]) for row in recorded} == {("RecordDenial", "forbidden")}
     assert [row["context"] for row in recorded] == [
@@ -87,6 +92,21 @@ def test_denied_reads_and_notes_are_recorded_once(server: AccessServer) -> None:
     wait_until(lambda: counted(server, "recorded", "read") == 3)
     assert counted(server, "bounded", "read") == 6
     server.run("verify")
+
+
+def test_t58_another_actor_that_a_caller_may_not_name_is_a_denial(server: AccessServer) -> None:
+    caller = server.caller("actor", shop="admin")
+    headers = {"Chronolake-Actor": "ann"}
+    answers = [caller.http.get("/v1/tables", headers=headers) for _ in range(2)]
+    answers.append(caller.http.post("/v1/namespaces", json={"name": "shop_2"}, headers=headers))
+    assert [refused(answer, 403, "forbidden")["context"] for answer in answers] == [
+        {"right": "act-for-others"}
+    ] * 3
+
+    wait_until(lambda: counted(server, "recorded", "act-for-others") == 1)
+    [row] = refusals(caller)
+    assert row["context"] == {"right": "act-for-others", "on": None, "denied": "Chronolake-Actor"}
+    assert counted(server, "bounded", "act-for-others") == 2
 
 
 def test_denials_that_cannot_be_recorded_are_counted_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,9 @@ from chronolake_metastore.identification import secret_files
 from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.secret_files import SecretFile
 from chronolake_metastore.metrics import Metrics
+from chronolake_metastore.service.service import Service
 from chronolake_metastore.settings import Access, Settings, warnings_of
+from chronolake_metastore.store.postgres.engine import Database
 from tests.fix_secrets import ADMIN_TOKEN as SECRET
 from tests.fix_server import ServerProcess
 from tests.server import rest
@@ -253,10 +255,11 @@ def ask_with(app: ASGIApp, send: Any) -> None:
 
 def test_another_actor_needs_the_right_to_act_for_others() -> None:
     scope: Any = {"client": None, "raw_path": b"/", "user": Subject("token:a")}
+    service = Service(Database(Settings(dsn="postgresql://nobody@127.0.0.1:1/nothing")))
 
-    assert callers.of_request(scope, None, None).actor == "token:a"
+    assert callers.of_request(service, scope, None, None).actor == "token:a"
     with pytest.raises(errors.Forbidden):
-        callers.of_request(scope, "ann", None)
+        callers.of_request(service, scope, "ann", None)
 
 
 def test_the_name_after_a_subject_cannot_be_taken_for_part_of_it() -> None:

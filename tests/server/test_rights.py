@@ -17,9 +17,10 @@ from chronolake_model.roles import RIGHTS, ROLES, Right, Role
 from tests.server import access, operations, rest
 from tests.server.access import AccessServer, Caller
 from tests.server.operations import NEVER_BEGUN, OPERATIONS, TABLE, Operation
-from tests.server.rest import refused, succeeded
+from tests.server.rest import Json, refused, succeeded
 
 HIDDEN = "shop.no_such_table"
+ROLE_ADVICE = ", or ask an administrator for a role on it"
 DECLARED = {f"{operation.method} {operation.path}": operation for operation in declared.ALL}
 NAMELESS = {
     "/v1/events",
@@ -97,13 +98,15 @@ def test_a_hidden_table_is_answered_as_one_that_does_not_exist(
     server: AccessServer, callers: dict[Role | None, Caller], tried: Operation
 ) -> None:
     hidden = send(callers[None].http, tried)
-    missing = send(server.admin, tried, table=HIDDEN)
+    missing = [send(http, tried, table=HIDDEN) for http in (callers[None].http, server.admin)]
+    texts = [hidden.text, *(answer.text.replace(HIDDEN, TABLE) for answer in missing)]
     told = [
-        {name: value for name, value in json.loads(text).items() if name != "idempotency_key"}
-        for text in (hidden.text, missing.text.replace(HIDDEN, TABLE))
+        {name: value for name, value in json.loads(text).items() if name != "idempotency_key"} for text in texts
     ]
     assert hidden.status_code == 404
     assert told[0] == told[1]
+    # Who may do everything lacks no role.
+    assert told[1] | {"detail": told[1]["detail"].replace(ROLE_ADVICE, "")} == told[2]
 
 
 BEGIN = {"action": "commit", "operation": "upsert", "writer": "w"}
@@ -166,3 +169,22 @@ def test_roles_are_granted_asked_and_revoked_by_the_client(server: AccessServer)
         lake.revoke(other.subject, "shop.raw_*")
         assert list(lake.grants(other.subject)) == []
     assert [grant["on"] for grant in succeeded(other.http.get("/v1/whoami"))["grants"]] == []
+    revoked = server.run("grants", "revoke", caller.subject, "shop")
+    assert revoked == {"subject": caller.subject, "on": "shop"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "why"),
+    [
+        ("/v1/grants", {"subject": "etl", "role": "reader", "on": "*"}, "'etl' is no subject: token:<id"),
+        ("/v1/grants", {"subject": "token:a234567bcd", "role": "reader", "on": "a."}, "'a.' is no pattern: *"),
+        ("/v1/grants/revoke", {"subject": "token:", "on": "*"}, "'token:' is no subject: token:<id"),
+        ("/v1/can-i", {"checks": [{"right": "read", "on": "shop."}]}, "'shop.' is no pattern: *"),
+    ],
+)
+def test_a_malformed_subject_or_pattern_is_refused_in_words(
+    server: AccessServer, path: str, body: Json, why: str
+) -> None:
+    problem = refused(server.admin.post(path, json=body), 400, "invalid-request")
+    assert why in problem["detail"]
+    assert "^" not in problem["detail"]

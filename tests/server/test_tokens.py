@@ -366,6 +366,15 @@ def test_the_commands_may_run_again(command: Callable[..., Any]) -> None:
     assert [token["id"] for token in command("list")["tokens"]] == [made["id"], other["id"]]
 
 
+def test_lists_show_rotations_and_the_names_of_tokens(command: Callable[..., Any], dsn: str) -> None:
+    made = command("create", "etl")
+    command("rotate", "etl")
+    assert command("list")["tokens"][0]["previous_until"] > made["created"]
+    command("add", "etl", "reader", "*")
+    listed = CliRunner().invoke(main.app, ["grants", "list", "--dsn", dsn]).stdout
+    assert listed.startswith(f"token:{made['id']} (etl)  reader  *")
+
+
 def test_a_role_on_a_table_that_does_not_exist_is_one_line_for_the_operator(
     dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

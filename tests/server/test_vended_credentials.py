@@ -48,6 +48,7 @@ class Vending:
 
     def __init__(self, access: AccessServer, s3: S3, token_file: Path, refused: list[str]) -> None:
         self.access = access
+        self.unguarded = s3.without_guard
         self.server = access.process
         self.bucket = s3.bucket
         self.endpoint = s3.options["endpoint_override"]
@@ -375,6 +376,27 @@ def test_iceberg_clients_get_the_keys_of_readers(vended: Vending) -> None:
     assert entry["prefix"] == f"s3://{vended.folder}/"
     assert entry["config"]["s3.session-token"]
     assert entry["config"]["s3.endpoint"] == vended.endpoint
+
+
+def test_iceberg_clients_get_keys_with_a_table_if_they_ask(vended: Vending) -> None:
+    with vended.client() as client:
+        vended.table(client, properties={"storage.endpoint_override": vended.endpoint})
+    reader = vended.access.caller("iceberg", **{vended.namespace: "reader"})
+    path = f"/iceberg/v1/namespaces/{vended.namespace}/tables/orders"
+    asking = {"X-Iceberg-Access-Delegation": "vended-credentials,remote-signing"}
+
+    # The server writes metadata with its own keys.
+    with vended.unguarded():
+        plain = reader.http.get(path)
+        answer = reader.http.get(path, headers=asking)
+
+    assert answer.headers["cache-control"] == "no-store"
+    assert "etag" not in answer.headers
+    [entry] = answer.json()["storage-credentials"]
+    assert entry["config"]["s3.session-token"]
+    assert answer.json()["config"] == plain.json()["config"] | entry["config"]
+    assert answer.json()["metadata"] == plain.json()["metadata"]
+    assert plain.json()["storage-credentials"] == []
 
 
 def test_a_server_without_a_file_says_so(new_server: NewServer, dsn: str) -> None:

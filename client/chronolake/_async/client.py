@@ -218,7 +218,8 @@ class AsyncClient:
     async def can_i(self, right: Right | str, on: str) -> bool:
         """Whether the caller has a right on all names of a pattern, which need not exist.
 
-        ``right`` is ``read``, ``write``, ``maintain``, ``define`` or ``grant``.
+        ``right`` is ``read``, ``write``, ``maintain``, ``define`` or ``grant``; ``administer``, which no role
+        has, is true for the static admin alone.
         """
         body = CanI([RightCheck(Right(right), on)])
         return (await self._transport.send(calls.call(operations.access.CAN_I, body=body))).allowed[0]

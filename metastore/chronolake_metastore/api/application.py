@@ -226,10 +226,10 @@ async def _answer(operation: _Operation, service: Service, scope: HTTPScope, rec
     arguments: dict[str, Any] = dict(scope["path_params"])
     arguments["data"] = requests.decode(body, headers if sent else None, operation.body_type)
     if operation.executes_command:
-        ctx = callers.of_command(scope, headers.get(_KEY), headers.get(_ACTOR), table_id)
+        ctx = callers.of_command(service, scope, headers.get(_KEY), headers.get(_ACTOR), table_id)
         arguments["keyed_caller"] = Caller(ctx, service)
     elif operation.wants_caller:
-        ctx = callers.of_request(scope, headers.get(_ACTOR), table_id)
+        ctx = callers.of_request(service, scope, headers.get(_ACTOR), table_id)
         arguments["caller"] = Caller(ctx, service)
     return await operation.handler.fn(**arguments)
 

@@ -10,7 +10,7 @@ import functools
 import itertools
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate
+from typing import Any, Concatenate, Final
 from uuid import UUID
 
 import msgspec
@@ -29,6 +29,8 @@ from chronolake_metastore.domain.subjects import ANONYMOUS, Subject, actor_of, k
 from chronolake_metastore.service.service import ParametersT, ResultT, Service
 from chronolake_metastore.store.postgres.engine import Database
 
+_ACT_FOR_OTHERS: Final = "act-for-others"
+"""The right of a subject whose token may name other actors, as denials say it."""
 _numbers = itertools.count(1)
 
 
@@ -85,11 +87,11 @@ def providers(service: Service) -> dict[str, Provide]:
         chronolake_actor: ActorHeader = None,
     ) -> Caller:
         table_id = parameters.expected_table(request)
-        return Caller(of_command(request.scope, idempotency_key, chronolake_actor, table_id), service)
+        return Caller(of_command(service, request.scope, idempotency_key, chronolake_actor, table_id), service)
 
     def caller(request: Request[Any, Any, Any]) -> Caller:
         actor = request.headers.get(ACTOR_HEADER)
-        return Caller(of_request(request.scope, actor, parameters.expected_table(request)), service)
+        return Caller(of_request(service, request.scope, actor, parameters.expected_table(request)), service)
 
     return {
         "keyed_caller": Provide(keyed_caller, sync_to_thread=False),
@@ -97,19 +99,21 @@ def providers(service: Service) -> dict[str, Provide]:
     }
 
 
-def of_command(scope: HTTPScope, key: str | None, actor: str | None, table_id: UUID | None) -> Context:
+def of_command(
+    service: Service, scope: HTTPScope, key: str | None, actor: str | None, table_id: UUID | None
+) -> Context:
     """The context of a command; a command without a key gets one of its own.
 
     With this key the command is executed only once, also if the database fails meanwhile.
     """
     key = _new_key() if key is None else parameters.header(KEY_HEADER, key)
     parameters.remember_key(scope, key)
-    return _context(scope, request_id_of(subject_of(scope), key), actor, table_id)
+    return _context(service, scope, request_id_of(subject_of(scope), key), actor, table_id)
 
 
-def of_request(scope: HTTPScope, actor: str | None, table_id: UUID | None) -> Context:
+def of_request(service: Service, scope: HTTPScope, actor: str | None, table_id: UUID | None) -> Context:
     """The context of a request that is no command. Its id is for the log of the server only."""
-    return _context(scope, f"request-{_process_id()}-{next(_numbers)}", actor, table_id)
+    return _context(service, scope, f"request-{_process_id()}-{next(_numbers)}", actor, table_id)
 
 
 def _new_key() -> str:
@@ -122,11 +126,16 @@ def _process_id() -> str:
     return uuid.uuid4().hex[:12]
 
 
-def _context(scope: HTTPScope, request_id: str, actor: str | None, table_id: UUID | None) -> Context:
+def _context(
+    service: Service, scope: HTTPScope, request_id: str, actor: str | None, table_id: UUID | None
+) -> Context:
+    """The context of a request; raises ``Forbidden`` if its header names an actor, and the caller may not."""
     client = scope["client"]
     subject = subject_of(scope)
-    return Context(
-        actor=_actor(subject, None if actor is None else parameters.header(ACTOR_HEADER, actor)),
+    name = None if actor is None else parameters.header(ACTOR_HEADER, actor)
+    may_name = name is None or subject == ANONYMOUS or subject.may_act_for_others
+    ctx = Context(
+        actor=_actor(subject, name if may_name else None),
         request_id=request_id,
         # Where the connection comes from: behind a proxy that is the proxy.
         address=None if client is None else client[0],
@@ -135,15 +144,18 @@ def _context(scope: HTTPScope, request_id: str, actor: str | None, table_id: UUI
         dialect=rendering.V1,
         subject=subject,
     )
+    if not may_name:
+        denial = errors.Forbidden(
+            f"{subject.name} may not act on behalf of others; leave the header {ACTOR_HEADER} out, and the log "
+            "names the subject",
+            right=_ACT_FOR_OTHERS,
+        )
+        service.record_denial(ctx, _ACT_FOR_OTHERS, ACTOR_HEADER, denial)
+        raise denial
+    return ctx
 
 
 def _actor(subject: Subject, name: str | None) -> str:
-    """The actor of a request whose header names one; raises ``Forbidden``."""
     if subject == ANONYMOUS:
         return subject.name if name is None else name
-    if name is not None and not subject.may_act_for_others:
-        raise errors.Forbidden(
-            f"{subject.name} may not act on behalf of others; leave the header {ACTOR_HEADER} out, and the log "
-            "names the subject"
-        )
     return actor_of(subject, name)

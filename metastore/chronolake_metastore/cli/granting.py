@@ -14,7 +14,7 @@ from chronolake_metastore.domain.results import GrantResult
 from chronolake_metastore.domain.rights import UNLIMITED
 from chronolake_metastore.queries import grants as queries
 from chronolake_metastore.settings import LogLevel, Settings
-from chronolake_metastore.store import grants as store
+from chronolake_metastore.store import grants as store, tokens as stored_tokens
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model import roles
 from chronolake_model.roles import Role
@@ -69,7 +69,7 @@ def add(
 
 @app.command()
 @of_settings(log_level=LogLevel.WARNING)
-def revoke(settings: Settings, *, subject: Subject, on: On) -> None:
+def revoke(settings: Settings, *, subject: Subject, on: On, as_json: ReportAsJson = False) -> None:
     """Revoke the role that was granted on exactly these names. It may run again.
 
     Commands are refused from then on, reads after a second.
@@ -80,7 +80,11 @@ def revoke(settings: Settings, *, subject: Subject, on: On) -> None:
         await owning.execute(database, RevokeRole(name, on), "grants")
         return name
 
-    typer.echo(f"{owning.run(settings, 'change roles', run)} has no role on exactly {on}")
+    name = owning.run(settings, "change roles", run)
+    if as_json:
+        typer.echo(serving.as_json({"subject": name, "on": on}))
+    else:
+        typer.echo(f"{name} has no role on exactly {on}")
 
 
 @app.command(name="list")
@@ -93,14 +97,17 @@ def list_(
     ] = None,
     as_json: ReportAsJson = False,
 ) -> None:
-    """List the roles of all subjects."""
-    granted = owning.run(settings, "list roles", lambda database: _all(database, subject))
+    """List the roles of all subjects, with the names of tokens."""
+    granted, names = owning.run(settings, "list roles", lambda database: _named(database, subject))
     if as_json:
-        shown = [msgspec.to_builtins(queries.document(each)) for each in granted]
+        shown = [
+            {**msgspec.to_builtins(queries.document(each)), "name": names.get(each.subject)} for each in granted
+        ]
         typer.echo(serving.as_json({"grants": shown}))
         return
     for each in granted:
-        typer.echo(f"{each.subject}  {each.role.value}  {each.pattern}  granted by {each.granted_by}")
+        name = f" ({names[each.subject]})" if each.subject in names else ""
+        typer.echo(f"{each.subject}{name}  {each.role.value}  {each.pattern}  granted by {each.granted_by}")
 
 
 async def grant(database: Database, subject: str, role: Role, on: str) -> StoredGrant:
@@ -117,6 +124,13 @@ async def _resolved(database: Database, subject: str) -> str:
     except ValueError:
         return f"token:{(await tokens.named(database, subject)).token_id}"
     return subject
+
+
+async def _named(database: Database, subject: str | None) -> tuple[list[StoredGrant], dict[str, str]]:
+    """The roles, and the names of tokens by their subjects."""
+    listed = await stored_tokens.listed(database)
+    names = {f"token:{token.token_id}": token.name for token in listed if token.name is not None}
+    return await _all(database, subject), names
 
 
 async def _all(database: Database, subject: str | None) -> list[StoredGrant]:

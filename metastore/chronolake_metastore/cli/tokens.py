@@ -45,7 +45,10 @@ To = Annotated[
 
 
 class ShownToken(msgspec.Struct, frozen=True):
-    """A token as the commands show it. ``token`` is the text itself, which is shown once, and never stored."""
+    """A token as the commands show it. ``token`` is the text itself, which is shown once, and never stored.
+
+    ``previous_until`` is until when the secret before the last rotation is accepted.
+    """
 
     id: str
     name: str | None
@@ -54,6 +57,7 @@ class ShownToken(msgspec.Struct, frozen=True):
     expires: str | None
     acts_for_others: bool
     revoked: str | None
+    previous_until: str | None
     token: str | None = None
 
 
@@ -111,7 +115,8 @@ def list_(settings: Settings, *, as_json: ReportAsJson = False) -> None:
     for token in shown:
         state = f"revoked {token.revoked}" if token.revoked else f"expires {token.expires or 'never'}"
         others = "  acts for others" if token.acts_for_others else ""
-        typer.echo(f"{token.id}  {token.name or '-'}  created {token.created}  {state}{others}")
+        rotated = f"  former secret until {token.previous_until}" if token.previous_until else ""
+        typer.echo(f"{token.id}  {token.name or '-'}  created {token.created}  {state}{others}{rotated}")
 
 
 @app.command()
@@ -256,6 +261,7 @@ def _shown(token: StoredToken) -> ShownToken:
         expires=None if token.expires_at is None else _utc(token.expires_at),
         acts_for_others=token.acts_for_others,
         revoked=None if token.revoked_at is None else _utc(token.revoked_at),
+        previous_until=None if token.previous is None else _utc(token.previous.until),
     )
 
 

@@ -121,7 +121,7 @@ def _refusal(
     if scope.is_table:
         # A writer with a role on the table itself follows its rename.
         held = (role.table for role in rights.held if table_id is not None and role.table_id == table_id)
-        hidden = errors.TableNotFound(scope.text, next(held, None), table_id=table_id)
+        hidden = _unseen(errors.TableNotFound(scope.text, next(held, None), table_id=table_id))
     else:
         hidden = errors.NamespaceNotFound(scope.text.removesuffix("."))
     hidden.denial = forbidden
@@ -143,16 +143,27 @@ def _forbidden(right: Right, scope: Scope, subject: str) -> errors.Forbidden:
     )
 
 
+def _unseen(exc: errors.TableNotFound) -> errors.TableNotFound:
+    """The error for a caller that may lack a role on the table."""
+    if exc.context.keys() == {"table"}:
+        exc.detail += ", or ask an administrator for a role on it"
+    return exc
+
+
 def without_hidden(exc: errors.TimelineError, rights: Rights) -> errors.TimelineError:
-    """The error without names of tables that the caller may not read."""
+    """The error without names of tables that the caller may not read.
+
+    For the caller a missing table and a hidden one are the same: it may lack a role on either.
+    """
     context = exc.context
     other = context.get("renamed_to") or context.get("other_table") or context.get("table")
     if rights.is_unlimited or other is None or rights.may_read(other):
         return exc
     table_id = context.get("table_id")
     match exc:
-        case errors.TableNotFound() if "renamed_to" in context:
-            exc = errors.TableNotFound(context["table"], table_id=None if table_id is None else UUID(table_id))
+        case errors.TableNotFound() if exc.denial is None:
+            of_id = None if table_id is None else UUID(table_id)
+            exc = _unseen(errors.TableNotFound(context["table"], table_id=of_id))
         case errors.InstantNotFound() if "renamed_to" in context:
             exc = errors.InstantNotFound(context["table"], context["requested_time"])
         case errors.BasePathTaken():

@@ -41,7 +41,7 @@ class Denials:
         if denial_of(refused) is not None:
             self._count(right, BOUNDED if refused.answer is None else RECORDED)
 
-    def add(self, ctx: Context, right: Right, name: str, refused: errors.TimelineError) -> None:
+    def add(self, ctx: Context, right: str, name: str, refused: errors.TimelineError) -> None:
         """Count a denied read or note, which is recorded later: its caller does not wait for that."""
         denial = denial_of(refused)
         assert denial is not None
@@ -55,5 +55,5 @@ class Denials:
         command = RecordDenial(name, right, on, denial.detail)
         self.recorder.add(group.request_of(recording, command), functools.partial(self._count, right))
 
-    def _count(self, right: Right, record: str) -> None:
+    def _count(self, right: str, record: str) -> None:
         self._metrics.denied.labels(right, record).inc()

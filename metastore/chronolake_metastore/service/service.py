@@ -112,10 +112,14 @@ class Service:
         try:
             check(rights, needs, ctx.subject.name, ctx.table_id)
         except errors.TimelineError as exc:
-            if self._denials is not None:
-                self._denials.add(ctx, needs.right, _name(asked), exc)
+            self.record_denial(ctx, needs.right, _name(asked), exc)
             raise
         return msgspec.structs.replace(ctx, rights=rights)
+
+    def record_denial(self, ctx: Context, right: str, denied: str, refused: errors.TimelineError) -> None:
+        """Count and record a denial of something that is no command, later."""
+        if self._denials is not None:
+            self._denials.add(ctx, right, denied, refused)
 
     def watched_rights(self, ctx: Context) -> Callable[[], Awaitable[Rights]] | None:
         """A function for the rights of a caller, a second old at most; None for one that may do everything."""

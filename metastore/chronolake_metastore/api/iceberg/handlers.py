@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
+import msgspec
 from litestar import Request, Response, Router, get, head, post
 from litestar.datastructures import State
 from litestar.di import NamedDependency, Provide
@@ -26,6 +27,8 @@ from chronolake_metastore.vending import Vendor
 from chronolake_model.names import NAME_PATTERN, split_table_name
 
 PAGE_MAX: Final = 1_000
+_VENDED: Final = "vended-credentials"
+_NOT_STORED: Final = {"Cache-Control": "no-store"}
 LISTED_MAX: Final = 100_000
 """The most entries of a list for a client that does not ask for pages."""
 METRICS_BYTES_MAX: Final = 1024 * 1024
@@ -115,17 +118,22 @@ async def load_table(
     table: FromPath[str],
     caller: NamedDependency[Caller],
     catalog: NamedDependency[Catalog],
+    vendor: NamedDependency[Vendor],
     snapshots: Snapshots = "all",
 ) -> Response[Any]:
-    """A table with its metadata; 304 if the client has it already."""
+    """A table with its metadata, and with credentials if the client asks; 304 if the client has it already."""
     if snapshots not in ("all", "refs"):
         raise errors.InvalidParameter(f"snapshots is all or refs, not {snapshots!r}", parameter="snapshots")
     loaded = await catalog.load(caller.ctx, _table(namespace, table))
+    answer = loaded.answer_of_refs if snapshots == "refs" else loaded.answer
+    if _VENDED in request.headers.get("X-Iceberg-Access-Delegation", ""):
+        found = await _credentials(caller, _table(namespace, table), vendor)
+        if found:
+            return Response(_with(answer, found), media_type="application/json", headers=_NOT_STORED)
     etag = f'"{loaded.digest}-{snapshots}"'
     wanted = [tag.strip() for tag in request.headers.get("If-None-Match", "").split(",")]
     if etag in wanted:
         return Response(None, status_code=HTTPStatus.NOT_MODIFIED, headers={"ETag": etag})
-    answer = loaded.answer_of_refs if snapshots == "refs" else loaded.answer
     return Response(answer, media_type="application/json", headers={"ETag": etag})
 
 
@@ -143,21 +151,8 @@ async def get_credentials(
     vendor: NamedDependency[Vendor],
 ) -> Response[dict[str, Any]]:
     """Credentials to read the files; none, if clients read the storage with their own."""
-    try:
-        keys = await caller.read(credentials.for_reading, _table(namespace, table), vendor)
-    except errors.CredentialsNotVended:
-        return Response({"storage-credentials": []})
-    config = {
-        "s3.access-key-id": keys.access_key,
-        "s3.secret-access-key": keys.secret_key,
-        "s3.session-token": keys.session_token,
-        "s3.session-token-expires-at-ms": str(int(keys.expires_at.timestamp() * 1000)),
-        "client.region": keys.region,
-    }
-    if keys.endpoint_override is not None:
-        config["s3.endpoint"] = keys.endpoint_override
-    answer = {"storage-credentials": [{"prefix": keys.location, "config": config}]}
-    return Response(answer, headers={"Cache-Control": "no-store"})
+    found = await _credentials(caller, _table(namespace, table), vendor)
+    return Response({"storage-credentials": found}, headers=_NOT_STORED)
 
 
 @post(
@@ -197,6 +192,33 @@ def router(service: Service, catalog: Catalog) -> Router:
             "catalog": Provide(lambda: catalog, sync_to_thread=False),
         },
     )
+
+
+async def _credentials(caller: Caller, table: str, vendor: Vendor) -> list[dict[str, Any]]:
+    """Credentials to read the files of a table; none if the server gives none."""
+    try:
+        keys = await caller.read(credentials.for_reading, table, vendor)
+    except errors.CredentialsNotVended:
+        return []
+    config = {
+        "s3.access-key-id": keys.access_key,
+        "s3.secret-access-key": keys.secret_key,
+        "s3.session-token": keys.session_token,
+        "s3.session-token-expires-at-ms": str(int(keys.expires_at.timestamp() * 1000)),
+        "client.region": keys.region,
+    }
+    if keys.endpoint_override is not None:
+        config["s3.endpoint"] = keys.endpoint_override
+    return [{"prefix": keys.location, "config": config}]
+
+
+def _with(answer: bytes, found: list[dict[str, Any]]) -> bytes:
+    """The answer with credentials: older clients find them in its ``config``."""
+    document = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
+    config = msgspec.json.decode(document["config"]) | found[0]["config"]
+    document["config"] = msgspec.Raw(msgspec.json.encode(config))
+    document["storage-credentials"] = msgspec.Raw(msgspec.json.encode(found))
+    return msgspec.json.encode(document)
 
 
 async def _listed(
