@@ -18,7 +18,7 @@ async_to_sync.main([])
 
 pytest.register_assert_rewrite("tests.hudi.keyed_table")
 # The first is imported by others.
-pytest_plugins = [f"tests.fix_{topic}" for topic in ("secrets", "postgres", "s3", "server", "stores")]
+pytest_plugins = [f"tests.fix_{topic}" for topic in ("secrets", "clock", "postgres", "s3", "server", "stores")]
 
 # A slow machine is no failure: examples have no deadline. Hypothesis's own number of them is 100.
 settings.register_profile("chronolake", deadline=None, max_examples=examples(100))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import enum
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from chronolake_model import machine
+from chronolake_metastore import errors
+from chronolake_model import decoding, machine
+
+FormT = TypeVar("FormT")
 
 _KIB: Final = 1_024
 _MIB: Final = 1_024 * _KIB
@@ -458,6 +462,16 @@ def warnings_of(settings: Settings) -> list[str]:
     ):
         warnings.append(_PLAIN)
     return warnings
+
+
+def read_toml(path: Path, form: type[FormT], noun: str, example: str) -> FormT:
+    """The content of a file that a setting names; raises ``ConfigurationError`` with an example of the form."""
+    try:
+        return decoding.convert(tomllib.loads(path.expanduser().read_text("utf-8")), form)
+    except OSError as exc:
+        raise errors.ConfigurationError(f"the {noun} {path} cannot be read: {exc.strerror}") from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as exc:
+        raise errors.ConfigurationError(f"{path}: {exc}; {example}") from exc
 
 
 def all_settings() -> list[Setting]:

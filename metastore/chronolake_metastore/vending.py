@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -16,8 +15,8 @@ import msgspec
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.tables import Table
-from chronolake_metastore.settings import Access, Settings
-from chronolake_model import base_paths, decoding, machine
+from chronolake_metastore.settings import Access, Settings, read_toml
+from chronolake_model import base_paths, machine
 from chronolake_model.base_paths import Kind
 from chronolake_model.credentials import StorageAccess
 from chronolake_model.storage import is_endpoint, is_region
@@ -175,13 +174,7 @@ def of_settings(settings: Settings, refuse: Callable[[], None], record: Record) 
 
 def read(path: Path) -> list[StorageRole]:
     """The roles in a file; raises ``ConfigurationError``."""
-    try:
-        document: dict[str, Any] = tomllib.loads(path.expanduser().read_text("utf-8"))
-        named = decoding.convert(document, _File).roles
-    except OSError as exc:
-        raise errors.ConfigurationError(f"the roles {path} cannot be read: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as exc:
-        raise errors.ConfigurationError(f"{path}: {exc}; {_FORM}") from exc
+    named = read_toml(path, _File, "roles", _FORM).roles
     roles = [_normal(f"{path}: role {name}", role) for name, role in named.items()]
     if not roles or len({role.location for role in roles}) != len(roles):
         raise errors.ConfigurationError(f"{path} must have roles, each with another location: {_FORM}")

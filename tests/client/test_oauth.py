@@ -15,19 +15,12 @@ import pytest
 import chronolake
 from chronolake import ClientCredentials, errors
 from chronolake._oauth import FetchedToken
+from tests.fix_clock import SettableClock
 from tests.fix_secrets import CLIENT_SECRET
 from tests.fix_server import ServerProcess
 from tests.identity_provider import IdentityProvider
 
 LIFE = 1_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -37,12 +30,7 @@ def idp() -> Iterator[IdentityProvider]:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def token(idp: IdentityProvider, tmp_path: Path, clock: Clock) -> FetchedToken:
+def token(idp: IdentityProvider, tmp_path: Path, clock: SettableClock) -> FetchedToken:
     idp.expires_in = LIFE
     return FetchedToken(idp.credentials(tmp_path, scope="lake", audience="chronolake"), None, clock)
 
@@ -77,7 +65,7 @@ def test_both_clients_and_all_of_a_process_share_a_token_that_a_server_accepts(
 
 
 def test_a_token_is_renewed_at_four_fifths_of_its_life(
-    idp: IdentityProvider, token: FetchedToken, clock: Clock
+    idp: IdentityProvider, token: FetchedToken, clock: SettableClock
 ) -> None:
     first = token.current().text
     clock.now = 0.79 * LIFE
@@ -88,7 +76,7 @@ def test_a_token_is_renewed_at_four_fifths_of_its_life(
 
 
 def test_one_thread_renews_a_token_and_the_others_use_the_former_one_while_it_is_valid(
-    idp: IdentityProvider, token: FetchedToken, clock: Clock
+    idp: IdentityProvider, token: FetchedToken, clock: SettableClock
 ) -> None:
     with ThreadPoolExecutor(8) as threads:
         texts = [future.result().text for future in [threads.submit(token.current) for _ in range(8)]]
@@ -105,7 +93,7 @@ def test_one_thread_renews_a_token_and_the_others_use_the_former_one_while_it_is
 
 
 def test_a_failed_renewal_leaves_the_former_token_until_it_expires(
-    idp: IdentityProvider, token: FetchedToken, clock: Clock, caplog: pytest.LogCaptureFixture
+    idp: IdentityProvider, token: FetchedToken, clock: SettableClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = token.current().text
     idp.answer = (503, b"")
@@ -152,7 +140,7 @@ def test_a_provider_may_want_the_secret_in_the_body(idp: IdentityProvider, tmp_p
 
 
 def test_a_token_that_the_server_refuses_is_replaced_once_and_not_when_it_is_new(
-    idp: IdentityProvider, token: FetchedToken, clock: Clock
+    idp: IdentityProvider, token: FetchedToken, clock: SettableClock
 ) -> None:
     accepted = {2}
 

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from chronolake_metastore.domain import recent_records
 from chronolake_metastore.domain.recent_records import RecentRecords
+from tests.fix_clock import SettableClock
 
 PER_HOUR, SAME_SECONDS = 20, 60.0
 ORDERS = ("read", "shop.orders")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def recorded(clock: Callable[[], float]) -> RecentRecords:
+def recorded(clock: SettableClock) -> RecentRecords:
     return RecentRecords(clock, PER_HOUR, SAME_SECONDS)
 
 
-def test_a_subject_has_some_requests_recorded_in_an_hour(recorded: RecentRecords, clock: Clock) -> None:
+def test_a_subject_has_some_requests_recorded_in_an_hour(recorded: RecentRecords, clock: SettableClock) -> None:
     admitted = [recorded.admit("a", f"a»{number}") for number in range(PER_HOUR + 10)]
     assert sum(admitted) == PER_HOUR
     assert recorded.admit("b", "b»1")
@@ -49,7 +35,7 @@ def test_a_request_whose_group_runs_again_is_recorded_again(recorded: RecentReco
 
 
 def test_requests_with_the_same_content_are_recorded_once_in_a_time(
-    recorded: RecentRecords, clock: Clock
+    recorded: RecentRecords, clock: SettableClock
 ) -> None:
     assert recorded.admit("a", "a»1", ORDERS)
     assert not recorded.admit("a", "a»2", ORDERS)

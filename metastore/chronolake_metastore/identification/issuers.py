@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
 from chronolake_metastore import errors
-from chronolake_model import decoding, machine
+from chronolake_metastore.settings import read_toml
+from chronolake_model import machine
 
 ALGORITHMS: Final = ("RS256", "ES256")
 KNOWN_ALGORITHMS: Final = frozenset(
@@ -44,13 +44,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read(path: Path) -> dict[str, Issuer]:
     """The issuers in a file by their aliases; raises ``ConfigurationError``."""
-    try:
-        document: dict[str, Any] = tomllib.loads(path.expanduser().read_text("utf-8"))
-        issuers = decoding.convert(document, _File).issuers
-    except OSError as exc:
-        raise errors.ConfigurationError(f"the issuers {path} cannot be read: {exc.strerror}") from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as exc:
-        raise errors.ConfigurationError(f"{path}: {exc}; {_FORM}") from exc
+    issuers = read_toml(path, _File, "issuers", _FORM).issuers
     for alias, issuer in issuers.items():
         if why := _fault(issuer):
             raise errors.ConfigurationError(f"{path}: issuer {alias}: {why}")

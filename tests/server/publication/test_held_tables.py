@@ -19,6 +19,7 @@ from chronolake_metastore.workers.publication_execution import Counts
 from chronolake_metastore.workers.publisher import ServerPublisher
 from chronolake_model.schemas import RenameColumn
 from chronolake_model.tables import Field
+from tests.fix_clock import SettableClock
 from tests.fix_server import ServerProcess
 from tests.processes import wait_until
 from tests.published import FIELDS, PublishedTable, row
@@ -28,27 +29,12 @@ from tests.server.test_metrics import figures
 TABLE = UUID(int=1)
 
 
-class Clock:
-    """A clock that a test moves."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def held(clock: Clock) -> HeldTables:
+def held(clock: SettableClock) -> HeldTables:
     return HeldTables(clock)
 
 
-def tries_in_an_hour(held: HeldTables, clock: Clock, write_seconds: float) -> int:
+def tries_in_an_hour(held: HeldTables, clock: SettableClock, write_seconds: float) -> int:
     """How often a table that always fails, and is written so often, is tried in an hour."""
     tries = 0
     while clock.now < 3_600:
@@ -62,14 +48,14 @@ def tries_in_an_hour(held: HeldTables, clock: Clock, write_seconds: float) -> in
 
 @pytest.mark.parametrize("write_seconds", [0.1, 1.0, 60.0])
 def test_a_table_that_is_always_written_is_tried_every_few_minutes(
-    held: HeldTables, clock: Clock, write_seconds: float
+    held: HeldTables, clock: SettableClock, write_seconds: float
 ) -> None:
     at_most = 2 * (3_600 / UNREACHABLE.max_seconds + 10)
 
     assert tries_in_an_hour(held, clock, write_seconds) <= at_most
 
 
-def test_a_write_after_a_long_silence_wakes_a_table_at_once(held: HeldTables, clock: Clock) -> None:
+def test_a_write_after_a_long_silence_wakes_a_table_at_once(held: HeldTables, clock: SettableClock) -> None:
     for _ in range(20):
         held.hold(TABLE, UNREACHABLE)
         clock.now += UNREACHABLE.max_seconds
@@ -82,7 +68,7 @@ def test_a_write_after_a_long_silence_wakes_a_table_at_once(held: HeldTables, cl
 
 
 def test_only_a_change_of_its_definition_wakes_a_table_that_hudi_cannot_read(
-    held: HeldTables, clock: Clock
+    held: HeldTables, clock: SettableClock
 ) -> None:
     held.hold(TABLE, UNTIL_ALTERED)
     clock.now = 1e9
@@ -95,7 +81,7 @@ def test_only_a_change_of_its_definition_wakes_a_table_that_hudi_cannot_read(
     assert not held.holds(TABLE)
 
 
-def test_a_table_is_due_once_when_its_pause_has_ended(held: HeldTables, clock: Clock) -> None:
+def test_a_table_is_due_once_when_its_pause_has_ended(held: HeldTables, clock: SettableClock) -> None:
     held.hold(TABLE, PAUSED)
     assert held.due() == []
     clock.now = PAUSED.first_seconds
@@ -111,7 +97,7 @@ def test_a_table_is_due_once_when_its_pause_has_ended(held: HeldTables, clock: C
     assert held.due() == []
 
 
-def test_many_tables_share_one_warning_a_minute(held: HeldTables, clock: Clock) -> None:
+def test_many_tables_share_one_warning_a_minute(held: HeldTables, clock: SettableClock) -> None:
     def tables_of_warnings(reason: str) -> list[int]:
         with capture_logs() as lines:
             for number in range(1_000):
