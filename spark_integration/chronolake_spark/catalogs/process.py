@@ -2,8 +2,9 @@
 
     python -m chronolake_spark.catalogs.process
 
-A request is a line of JSON on the standard input, an answer one on the standard output. Requests run side by
-side, each in a thread. Java's objects, as sessions and frames, are reached through Py4J.
+The first line of the standard input says how Java's objects, as sessions and frames, are reached through Py4J.
+Each further line is a request, in JSON; its answer is a line on the standard output. Requests run side by side,
+each in a thread.
 """
 
 from __future__ import annotations
@@ -26,7 +27,13 @@ from chronolake_spark.catalogs.sessions import Sessions
 from chronolake_spark.driver import spark_failures
 
 _THREADS: Final = 32
-_PORT, _SECRET = "CHRONOLAKE_GATEWAY_PORT", "CHRONOLAKE_GATEWAY_SECRET"
+
+
+class _Gateway(msgspec.Struct, frozen=True):
+    """The first line of the input: where Java's objects are reached, and the secret for it."""
+
+    port: int
+    secret: str
 
 
 def main() -> None:
@@ -34,7 +41,8 @@ def main() -> None:
     # In a terminal, Ctrl-C stops a statement of Spark's shell, and not this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = _own_output()
-    sessions = Sessions(int(os.environ.pop(_PORT)), os.environ.pop(_SECRET))
+    gateway = decode(sys.stdin.readline(), _Gateway)
+    sessions = Sessions(gateway.port, gateway.secret)
     lock = threading.Lock()
 
     def answer(line: str) -> None:

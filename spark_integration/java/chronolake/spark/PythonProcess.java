@@ -76,8 +76,6 @@ final class PythonProcess {
     gateway.start();
     ProcessBuilder builder = new ProcessBuilder(python(conf), "-m", MODULE);
     Map<String, String> environment = builder.environment();
-    environment.put("CHRONOLAKE_GATEWAY_PORT", Integer.toString(gateway.getListeningPort()));
-    environment.put("CHRONOLAKE_GATEWAY_SECRET", secret);
     addSparksPython(environment);
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     try {
@@ -88,6 +86,12 @@ final class PythonProcess {
           "the catalog needs Python with chronolake[spark]: set spark.pyspark.python to it", e);
     }
     requests = new OutputStreamWriter(process.getOutputStream(), StandardCharsets.UTF_8);
+    try {
+      // Not in the environment, which other programs may read.
+      send(request().put("port", gateway.getListeningPort()).put("secret", secret));
+    } catch (IOException e) {
+      throw new UncheckedIOException("the Python process of the catalog did not start", e);
+    }
     Thread answers = new Thread(this::takeAnswers, "chronolake-answers");
     answers.setDaemon(true);
     answers.start();
@@ -119,11 +123,7 @@ final class PythonProcess {
     waiting.put(number, answer);
     request.put("number", number).put("operation", operation);
     try {
-      synchronized (requests) {
-        requests.write(JSON.writeValueAsString(request));
-        requests.write('\n');
-        requests.flush();
-      }
+      send(request);
       JsonNode given = answer.get();
       if (given.has("refusal")) {
         throw Refusal.of(given.get("refusal"));
@@ -138,6 +138,14 @@ final class PythonProcess {
       throw new Refusal("interrupted", operation + " was interrupted");
     } finally {
       waiting.remove(number);
+    }
+  }
+
+  private void send(ObjectNode line) throws IOException {
+    synchronized (requests) {
+      requests.write(JSON.writeValueAsString(line));
+      requests.write('\n');
+      requests.flush();
     }
   }
 
