@@ -61,6 +61,15 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
 
 
 @pytest.fixture(scope="module")
+def lake(spark: SparkSession, client: chronolake.Client) -> Iterator[SparkSession]:
+    """The session with the tables of the module's server as the catalog ``lake`` of SQL."""
+    chronolake_spark.catalog(spark, "lake", client.url)
+    yield spark
+    spark.conf.unset("spark.sql.catalog.lake")
+    spark.conf.unset("spark.sql.catalog.lake.url")
+
+
+@pytest.fixture(scope="module")
 def new_table(
     spark: SparkSession, client: chronolake.Client, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., SparkTable]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-import chronolake_spark
 from chronolake.slices import stored_slices
 from chronolake_spark import SparkTable
 from chronolake_spark.catalogs import registering
@@ -18,14 +17,6 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.skipif(not registering.JAR.exists(), reason="the Java part is not built: there is no JDK"),
 ]
-
-
-@pytest.fixture(scope="module")
-def lake(spark: SparkSession, shared_server_url: str) -> Iterator[SparkSession]:
-    """The session with the catalog ``lake``."""
-    chronolake_spark.catalog(spark, "lake", shared_server_url)
-    yield spark
-    spark.conf.unset("spark.sql.catalog.lake")
 
 
 @pytest.fixture(scope="module", params=["copy_on_write", "merge_on_read"])

@@ -230,7 +230,7 @@ def test_create_table_is_refused_and_leaves_no_entry(spark: SparkSession, table:
         "create table t_made using CHRONOLAKE as select 1L id",
         "create or replace table t_made (id long) using chronolake",
     ):
-        with pytest.raises(errors.InvalidOption, match=r"CREATE TABLE .* makes no table"):
+        with pytest.raises(errors.InvalidOption, match=r"CREATE TABLE .* only in a catalog"):
             spark.sql(statement)
         with pytest.raises(PySparkException):
             # As in a driver without install; a list of columns Spark never shows to the data source.

@@ -59,7 +59,7 @@ def test_a_cut_is_a_time():
         ({"table": "orders"}, "give namespace.table"),
         ({"table": "/data/shop.orders"}, "give namespace.table"),
         ({"path": "shop.items"}, "two tables are given"),
-        ({"provider": "chronolake"}, "CREATE TABLE … USING chronolake makes no table"),
+        ({"provider": "chronolake"}, "CREATE TABLE … USING chronolake makes a table only in a catalog"),
     ],
 )
 def test_wrong_options_are_refused_with_advice(given: dict[str, str], message: str):

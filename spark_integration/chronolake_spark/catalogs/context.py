@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +15,7 @@ from chronolake_spark import errors
 from chronolake_spark.catalogs.sessions import Sessions
 from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
 
+_WAREHOUSE: Final = "warehouse"
 _LOCK = threading.Lock()
 _CLIENTS: dict[tuple[tuple[str, str], ...], chronolake.Client] = {}
 """By the options of a catalog: its client, which keeps its connections."""
@@ -27,11 +28,15 @@ class CatalogContext:
     client: chronolake.Client
     spark: SparkSession
     _sessions: Sessions
+    warehouse: str | None = None
+    """The folder of tables that are made without a location."""
 
     @classmethod
     def of(cls, request: Mapping[str, Any], sessions: Sessions) -> CatalogContext:
         """The context of a request. Raises ``InvalidOption``."""
-        return cls(_client(request["options"]), sessions.session(request["session"]), sessions)
+        options = {name.lower(): text for name, text in request["options"].items()}
+        warehouse = options.pop(_WAREHOUSE, None)
+        return cls(_client(options), sessions.session(request["session"]), sessions, warehouse)
 
     def frame(self, name: str) -> DataFrame:
         """The frame that Java calls so."""
@@ -39,7 +44,7 @@ class CatalogContext:
 
 
 def _client(options: Mapping[str, str]) -> chronolake.Client:
-    given = {name.lower(): text for name, text in options.items()}
+    given = dict(options)
     key = tuple(sorted(given.items()))
     with _LOCK:
         if key not in _CLIENTS:
@@ -48,7 +53,7 @@ def _client(options: Mapping[str, str]) -> chronolake.Client:
             if unknown:
                 raise errors.InvalidOption(
                     f"the catalog has no option {unknown[0]!r}: its options are "
-                    f"{', '.join(sorted([*_access.NAMES, SECRETS_OPTION]))}"
+                    f"{', '.join(sorted([*_access.NAMES, SECRETS_OPTION, _WAREHOUSE]))}"
                 )
             try:
                 access = _access.access_of(given)

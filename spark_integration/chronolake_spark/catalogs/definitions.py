@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from pyspark.sql.types import StructField, StructType
 
 import chronolake
+from chronolake_model.adoption import ADOPTED_PROPERTY
 from chronolake_model.tables import Table
 from chronolake_model.times import digits_of
+from chronolake_model.vocabulary import IndexType
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.driver import schema
 
+_OWNER: Final = "owner"
+"""A property that Spark adds to namespaces."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -25,6 +29,26 @@ class OfNamespace(msgspec.Struct, frozen=True):
     """A request about a namespace."""
 
     namespace: str
+
+
+class OfTable(msgspec.Struct, frozen=True):
+    """A request about a table."""
+
+    table: str
+
+
+class NewNamespace(msgspec.Struct, frozen=True):
+    """A request for a new namespace."""
+
+    namespace: str
+    properties: dict[str, str]
+
+
+class DropNamespace(msgspec.Struct, frozen=True):
+    """A request to drop a namespace; with ``cascade`` its tables too."""
+
+    namespace: str
+    cascade: bool = False
 
 
 class LoadTable(msgspec.Struct, frozen=True):
@@ -55,6 +79,21 @@ def namespaces(context: CatalogContext, _: Nothing) -> list[str]:
 def namespace(context: CatalogContext, request: OfNamespace) -> dict[str, str]:
     """The properties of a namespace."""
     return dict(context.client.namespace(request.namespace).properties)
+
+
+def create_namespace(context: CatalogContext, request: NewNamespace) -> None:
+    """Make a namespace. Raises ``NamespaceExists``."""
+    properties = {name: text for name, text in request.properties.items() if name != _OWNER}
+    context.client.create_namespace(request.namespace, properties)
+
+
+def drop_namespace(context: CatalogContext, request: DropNamespace) -> None:
+    """Drop a namespace. Files of its tables stay. Raises ``NamespaceNotEmpty`` without ``cascade``."""
+    if request.cascade:
+        # Not in one transaction: if one table cannot be dropped, the namespace stays with it.
+        for table in context.client.tables(request.namespace):
+            context.client.drop_table(table.name)
+    context.client.drop_namespace(request.namespace)
 
 
 def tables(context: CatalogContext, request: OfNamespace) -> list[str]:
@@ -96,11 +135,12 @@ def _properties(table: Table) -> dict[str, str]:
         "location": table.base_path,
         "type": str(table.type),
         "index": str(table.index.type),
-        "buckets": table.index.buckets,
+        "buckets": table.index.buckets if table.index.type is IndexType.BUCKET else None,
         "record_key": ",".join(table.record_key_fields),
         "ordering_field": ",".join(table.ordering_fields),
     }
-    return {**table.properties, **{name: str(value) for name, value in made.items() if value}}
+    own = {name: text for name, text in table.properties.items() if name != ADOPTED_PROPERTY}
+    return {**own, **{name: str(value) for name, value in made.items() if value}}
 
 
 def state(table: chronolake.Table, version: str | None, micros: int | None) -> str | None:

@@ -81,7 +81,8 @@ def _answered(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
 
 
 def _refusal(code: str | None, message: str) -> dict[str, Any]:
-    return {"refusal": {"code": code or "refused", "message": message}}
+    # SQL shows one line.
+    return {"refusal": {"code": code or "refused", "message": " ".join(message.split())}}
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ def catalog(spark: Any, name: str, url: str | None = None, options: Mapping[str,
     """Make the tables of the metastore at ``url`` known to SQL as ``name.namespace.table``.
 
     The session may be one of Spark Connect. ``options`` are those of access, as for ``format("chronolake")``:
-    ``token_file``, ``ca_file``, ``profile`` and so on. It may be called again. Without Python, as for
+    ``token_file``, ``ca_file`` and so on; and ``warehouse``, the folder of tables that are made
+    without a location. It may be called again. Without Python, as for
     ``spark-submit``, give the jar of this package by ``spark.jars``, and set ``spark.sql.catalog.<name>`` to
     ``chronolake.spark.ChronolakeCatalog`` and ``spark.sql.catalog.<name>.url``.
 

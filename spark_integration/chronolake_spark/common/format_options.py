@@ -88,9 +88,10 @@ _OF_CREATE_TABLE: Final = "provider"
 _BOOLEANS: Final = {"true": True, "false": False}
 
 NO_TABLE: Final = (
-    "CREATE TABLE … USING chronolake makes no table, because Spark would not keep its options. Make tables "
-    "with chronolake_spark.create_table, and show them to SQL with chronolake_spark.views(spark, 'namespace') "
-    "or CREATE TEMPORARY VIEW … USING chronolake OPTIONS (table 'namespace.table')"
+    "CREATE TABLE … USING chronolake makes a table only in a catalog of Chronolake: call "
+    "chronolake_spark.catalog(spark, 'lake', url), then CREATE TABLE lake.namespace.table … TBLPROPERTIES "
+    "(record_key = 'id'). A view of a table is CREATE TEMPORARY VIEW … USING chronolake OPTIONS (table "
+    "'namespace.table')"
 )
 
 _Choice = TypeVar("_Choice", bound=enum.StrEnum)

@@ -1,7 +1,8 @@
-"""Advice for SQL that failed because tables of Chronolake are no tables of Spark's catalog.
+"""Advice for SQL that failed because tables of Chronolake are no tables of Spark's own catalog.
 
-A statement on a view of a table fails with ``InvalidOption``, which says what to call. A name
-``namespace.table`` that Spark does not know may be any table, so Spark's error gets a note.
+Statements on the tables of ``chronolake_spark.catalog`` need none. A statement on a view of a table fails with
+``InvalidOption``, which says what to call. A name ``namespace.table`` that Spark does not know may be any
+table, so Spark's error gets a note.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from chronolake_spark.sql import commands, views
 _PART: Final = r"(?:`(?:[^`]|``)+`|\w+)"
 _NAME: Final = rf"(?P<name>{_PART}(?:\.{_PART})*)"
 _TABLE: Final = "chronolake_spark.table(spark, 'namespace.table')"
+_CATALOG: Final = "chronolake_spark.catalog(spark, 'lake')"
 _COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "ALTER TABLE": (
         rf"^\s*alter\s+table\s+{_NAME}",
@@ -46,14 +48,21 @@ def give(session: SparkSession, query: str, failure: Exception) -> None:
     for command, (pattern, call) in _COMMANDS.items():
         if (match := re.search(pattern, query, re.IGNORECASE)) is not None:
             name = _plain(match["name"])
-            _tell(session, name, f"{command} does not exist in SQL for {name}: use {call}", failure)
+            if not commands.is_in_catalog(session, name.split(".")):
+                instead = f"use {call}; or make lake.{name} known to SQL by {_CATALOG}"
+                _tell(session, name, f"{command} does not exist in SQL for {name}: {instead}", failure)
             return
     unknown = (failure.getMessageParameters() or {}).get("relationName", "")
     name = _plain(unknown)
     if failure.getCondition() == _UNKNOWN and name.count(".") == 1:
         namespace, _, table = name.partition(".")
-        call = f"chronolake_spark.views(spark, {namespace!r}) makes a view of each table: select from {table}"
-        _tell(session, name, f"Spark's catalog has no tables of Chronolake, so not {name}; {call}", failure)
+        if commands.is_in_catalog(session, [namespace, table]):
+            return
+        call = (
+            f"{_CATALOG} makes lake.{name} known to SQL, and chronolake_spark.views(spark, {namespace!r}) "
+            f"makes a view of each table: select from {table}"
+        )
+        _tell(session, name, f"Spark's own catalog has no tables of Chronolake, so not {name}; {call}", failure)
 
 
 def _tell(session: SparkSession, name: str, advice: str, failure: PySparkException) -> None:

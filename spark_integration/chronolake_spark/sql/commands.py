@@ -1,7 +1,8 @@
 """The SQL statements that Chronolake runs in the place of Spark, or refuses with advice; others go to Spark.
 
 Spark's own parser finds them. INSERT into a view of a table writes the rows of its query as ``df.write`` does.
-DELETE, UPDATE and MERGE of views, and CREATE TABLE, Spark does not offer to data sources in Python.
+Spark does not offer to data sources in Python DELETE, UPDATE and MERGE of views, and CREATE TABLE: they work on
+the tables of ``chronolake_spark.catalog``, whose statements all go to Spark.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _METHODS: Final = {
 _INSERT: Final = "InsertIntoStatement"
 _OF_INSERT: Final = {"table", "partitionSpec", "userSpecifiedCols", "query", "overwrite", "byName"}
 """The arguments of an INSERT that are taken into account. Others are of clauses that do not exist here."""
+_OWN_CATALOG: Final = "spark_catalog"
 _NOTHING: Final = ("false", "none")
 Arguments = Mapping[str, Any] | Sequence[Any] | None
 
@@ -88,6 +90,13 @@ def insert_frame(writer: Any, name: str, overwrite: bool | None) -> bool:
 def is_view(session: SparkSession, name: str) -> bool:
     """Whether it is a view of a table. Raises Spark's error for no view."""
     return _options(session, name) is not None
+
+
+def is_in_catalog(session: SparkSession, names: Sequence[str]) -> bool:
+    """Whether a name in parts is that of a table in another catalog than Spark's own."""
+    if len(names) > 1 and session.conf.get(f"spark.sql.catalog.{names[0]}", None) is not None:
+        return names[0] != _OWN_CATALOG
+    return str(session.catalog.currentCatalog()) != _OWN_CATALOG
 
 
 class _Insert:
@@ -179,13 +188,15 @@ def _refuse_unsupported(session: SparkSession, command: Any, name: str) -> None:
         label, attribute, method = _METHODS[name]
         if target := _target(session, getattr(command, attribute)()):
             _refuse(
-                f"{label} does not exist in SQL for {target[0]}: use chronolake_spark.table(spark, "
-                f"'namespace.table'){method}"
+                f"{label} does not exist for the view {target[0]}: use chronolake_spark.table(spark, "
+                f"'namespace.table'){method}, or the tables of chronolake_spark.catalog(spark, 'lake')"
             )
     elif name.startswith(("CreateTable", "ReplaceTable")):
         provider = command.tableSpec().provider()
         if provider.isDefined() and provider.get().lower() == FORMAT:
-            _refuse(format_options.NO_TABLE)
+            names = [str(part) for part in spark_internals.items(command.name().nameParts())]
+            if not is_in_catalog(session, names):
+                _refuse(format_options.NO_TABLE)
 
 
 def _refuse(message: str) -> None:

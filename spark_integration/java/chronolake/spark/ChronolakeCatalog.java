@@ -135,7 +135,9 @@ public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
 
   private Table load(Identifier table, ObjectNode state) throws NoSuchTableException {
     try {
-      return ChronolakeTable.of(this, table, ask("load", named(state, table)));
+      return MetadataTable.isNamed(table)
+          ? new MetadataTable(this, table, state)
+          : ChronolakeTable.of(this, table, ask("load", named(state, table)));
     } catch (Refusal refusal) {
       throw missingTable(refusal, table);
     }
@@ -146,6 +148,7 @@ public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
       throws TableAlreadyExistsException, NoSuchNamespaceException {
     ObjectNode request = named(request(), table);
     request.put("schema", info.schema().json());
+    request.set("columns", NewColumns.described(info.columns()));
     request.set("partitions", described(info.partitions()));
     request.set("properties", json(info.properties()));
     try {

@@ -13,8 +13,8 @@ import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
-import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -27,7 +27,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table as one statement sees it. All scans of it show one state: that of the time travel, or the
  * newest one when the first scan is planned.
  */
-final class ChronolakeTable implements Table, SupportsRead, SupportsMetadataColumns {
+final class ChronolakeTable implements SupportsRead, SupportsMetadataColumns, TruncatableTable {
   static final String[] META_COLUMNS = {
     "_hoodie_commit_time",
     "_hoodie_commit_seqno",
@@ -122,6 +122,12 @@ final class ChronolakeTable implements Table, SupportsRead, SupportsMetadataColu
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
     return new SlicesScanBuilder(this);
+  }
+
+  @Override
+  public boolean truncateTable() {
+    catalog.ask("truncate", ChronolakeCatalog.named(ChronolakeCatalog.request(), identifier));
+    return true;
   }
 
   /** The files of a scan, planned by the Python process; later scans show the same state. */

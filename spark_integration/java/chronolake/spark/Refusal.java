@@ -1,9 +1,14 @@
 package chronolake.spark;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import org.apache.spark.SparkThrowable;
 
-/** A request was refused, by the server or before: the message says what to do, in one line. */
-public final class Refusal extends IllegalArgumentException {
+/**
+ * A request was refused, by the server or before: the message says what to do, in one line.
+ *
+ * <p>Spark shows an error of its own kind as it is, and PySpark an illegal argument without a trace.
+ */
+public final class Refusal extends IllegalArgumentException implements SparkThrowable {
   private static final long serialVersionUID = 1;
   private final String code;
 
@@ -18,6 +23,12 @@ public final class Refusal extends IllegalArgumentException {
 
   /** The code of the problem, as of the server: {@code table-not-found}. */
   public String code() {
+    return code;
+  }
+
+  /** The code: Python has it as {@code exc.getCondition()}. */
+  @Override
+  public String getCondition() {
     return code;
   }
 }

@@ -1,0 +1,68 @@
+"""The jar of Spark's SQL catalog: what it uses of Spark, that builds agree, and that the wheel has it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+
+from tools import make_jar
+
+_INTERNAL_IMPORT = re.compile(
+    r"^import org\.apache\.spark\.sql\.((?:execution|classic|internal|catalyst\.expressions)\.[\w.]+);",
+    re.MULTILINE,
+)
+_CLASSES = {
+    "catalyst.expressions.AttributeReference": ["Conditions"],
+    "catalyst.expressions.Expression": ["Conditions", "NativeParquet", "SlicesScanBuilder"],
+    "catalyst.expressions.GenericInternalRow": ["MetadataTable"],
+    "catalyst.expressions.InSet": ["Conditions"],
+    "catalyst.expressions.Literal": ["Conditions"],
+    "classic.SparkSession": ["NativeParquet"],
+    "execution.RowToColumnConverter": ["RowsAsColumns"],
+    "execution.datasources.parquet.ParquetFileFormat": ["NativeParquet"],
+    "execution.datasources.v2.parquet.ParquetScanBuilder": ["NativeParquet"],
+    "execution.datasources.v2.parquet.ParquetTable": ["NativeParquet"],
+    "execution.datasources.v2.python.PythonDataSourceV2": ["PythonSource"],
+    "execution.vectorized.OnHeapColumnVector": ["RowsAsColumns"],
+    "internal.connector.SupportsPushDownCatalystFilters": ["SlicesScanBuilder"],
+}
+"""Spark's internal classes, which a release may change, and the files that use them."""
+
+
+def test_internal_classes_of_spark_are_in_the_files_that_are_listed() -> None:
+    found: dict[str, list[str]] = {}
+    for source in sorted(make_jar.SOURCES.rglob("*.java")):
+        for name in _INTERNAL_IMPORT.findall(source.read_text("utf-8")):
+            found.setdefault(name, []).append(source.stem)
+    assert found == _CLASSES
+
+
+def test_the_same_classes_make_the_same_jar(tmp_path: Path) -> None:
+    for number in (1, 2):
+        folder = tmp_path / f"classes{number}" / "chronolake"
+        folder.mkdir(parents=True)
+        # Another order and another date.
+        for name in ("B.class", "A.class")[:: 1 if number == 1 else -1]:
+            (folder / name).write_bytes(name.encode())
+            os.utime(folder / name, (number, number))
+        make_jar._pack(folder.parent, tmp_path / f"{number}.jar")
+    assert (tmp_path / "1.jar").read_bytes() == (tmp_path / "2.jar").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("javac") is None, reason="there is no JDK")
+def test_two_builds_make_the_same_jar(tmp_path: Path) -> None:
+    for number in (1, 2):
+        assert make_jar.main(["--force", "--output", str(tmp_path / f"{number}.jar")]) == 0
+    assert (tmp_path / "1.jar").read_bytes() == (tmp_path / "2.jar").read_bytes()
+
+
+@pytest.mark.skipif(not make_jar.JAR.exists(), reason="the Java part is not built: there is no JDK")
+def test_the_wheel_has_the_jar() -> None:
+    packed = {file.path for file in WheelBuilder(str(make_jar.ROOT)).recurse_included_files()}
+    assert str(make_jar.JAR) in packed
