@@ -453,9 +453,17 @@ class SparkTable(ServicedTable):
     def _write(self, rows: Rows, settings: WriteSettings) -> Instant:
         with progress.described(self._spark, f"{settings.operation} {self.name}"):
             instant = writes.run(self._table, rows, settings)
-        record_locating.follow(self._spark, self._table)
-        self._serve_after_write(instant_options.services_of(settings.options))
+        self._after_write(settings.options)
         return instant
+
+    def _after_write(self, options: InstantOptions) -> None:
+        record_locating.follow(self._spark, self._table)
+        self._serve_after_write(instant_options.services_of(options))
+
+
+def follow_statement(spark: SparkSession, client: chronolake.Client, written: chronolake.Table) -> None:
+    """Do what follows a write, after a statement of SQL: update the record index, run services that are due."""
+    SparkTable(spark, client, written)._after_write({})
 
 
 def table(

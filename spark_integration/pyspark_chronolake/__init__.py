@@ -54,7 +54,11 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
         return format_reader.reader(self.options, self._view, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Raises ``InvalidOption``."""
+        """The writer of changed rows of the SQL catalog. Raises ``InvalidOption`` for all other writes."""
+        if "staging" in self.options:
+            from chronolake_spark.write import staged_changes  # noqa: PLC0415
+
+            return staged_changes.StagingWriter(self.options)
         raise _no_writer()
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

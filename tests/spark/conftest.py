@@ -67,6 +67,8 @@ def lake(spark: SparkSession, client: chronolake.Client) -> Iterator[SparkSessio
     yield spark
     spark.conf.unset("spark.sql.catalog.lake")
     spark.conf.unset("spark.sql.catalog.lake.url")
+    # A session keeps the catalogs that it has loaded, and the next module has another server.
+    spark._jsparkSession.sessionState().catalogManager().reset()
 
 
 @pytest.fixture(scope="module")

@@ -19,6 +19,7 @@ __all__ = [
     "CONTROL",
     "DELETE",
     "FILE_NAME",
+    "IS_NEW",
     "META",
     "ORDER_PREFIX",
     "PARTITION_PATH",
@@ -35,6 +36,9 @@ BUCKET = "_chronolake_bucket"
 DELETE = "_chronolake_delete"
 CONTROL = (RECORD_KEY, PARTITION_PATH, BUCKET, DELETE)
 """The first columns of rows for the writer: the place of a row, and whether it is a delete."""
+
+IS_NEW = "_chronolake_is_new"
+"""A column that rows may have: whether the row inserts a record, whose key the table must not have."""
 
 ORDER_PREFIX = "_chronolake_order_"
 """The prefix of the next columns, ``_chronolake_order_0`` and so on, if any: they order rows of one key."""

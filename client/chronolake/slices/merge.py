@@ -111,6 +111,7 @@ def decide(
     loses[matches] = ~wins
     is_delete = _mask(incoming[columns.DELETE])
     written = ~is_delete & ~loses
+    duplicates, duplicate_key = existing_keys(incoming, exists)
     return Decision(
         kept=kept,
         written=written,
@@ -118,7 +119,18 @@ def decide(
         updates=int(np.sum(written & exists)),
         deletes=int(np.sum(is_delete & exists & ~loses)),
         unchanged=int(np.sum(loses | (is_delete & ~exists))),
+        duplicates=duplicates,
+        duplicate_key=duplicate_key,
     )
+
+
+def existing_keys(incoming: pa.Table, exists: Mask) -> tuple[int, str | None]:
+    """The number of rows that must insert a record (``columns.IS_NEW``) and whose key exists; a key of them."""
+    if columns.IS_NEW not in incoming.column_names:
+        return 0, None
+    refused = exists & _mask(incoming[columns.IS_NEW])
+    key = incoming[columns.RECORD_KEY][int(np.argmax(refused))].as_py() if refused.any() else None
+    return int(np.sum(refused)), key
 
 
 def unchecked(stored: int, incoming: pa.Table) -> Decision:

@@ -1,8 +1,9 @@
 """Appends of a write to the log of a file group of a merge-on-read table.
 
-Upserts are appended as they are. The slice is read only for inserts, for deletes in a table with an ordering
-field, and where keys are looked up: there the keys that a slice lacks are counted as inserts, because the
-server compares inserts (docs/decisions/0048). Another writer may put such a key into another file group.
+Upserts are appended as they are. The slice is read only for inserts, for rows whose keys must be new, for
+deletes in a table with an ordering field, and where keys are looked up: there the keys that a slice lacks are
+counted as inserts, because the server compares inserts (docs/decisions/0048). Another writer may put such a key
+into another file group.
 
 A delete in a table with an ordering field must have an ordering value that decides alone: hudi-rs compares the
 largest ordering value of all deletes of a key, and the latest time of any of them, with the largest record. So
@@ -55,9 +56,14 @@ def decide(
     ordering_fields = reader.ordering_fields if len(deletes) else []
     values: Values = ()
     unchanged, inserts = 0, 0
-    if ordering_fields or (counts_new_keys and len(upserts)):
-        looked_up = incoming if counts_new_keys else deletes
+    duplicates, duplicate_key = 0, None
+    has_new = columns.IS_NEW in incoming.column_names and pc.any(incoming[columns.IS_NEW]).as_py()
+    if ordering_fields or ((counts_new_keys or has_new) and len(upserts)):
+        looked_up = incoming if counts_new_keys or has_new else deletes
         live, gone = _known(reader, stored, looked_up[columns.RECORD_KEY])
+        if has_new:
+            exists: Mask = pc.is_valid(_places(incoming, live[columns.RECORD_KEY])).to_numpy()
+            duplicates, duplicate_key = merge.existing_keys(incoming, exists)
         if counts_new_keys:
             inserts = int(_places(upserts, live[columns.RECORD_KEY]).null_count)
         if ordering_fields:
@@ -70,6 +76,8 @@ def decide(
         updates=len(upserts) - inserts,
         deletes=int(np.sum(is_delete)) - unchanged,
         unchanged=unchanged,
+        duplicates=duplicates,
+        duplicate_key=duplicate_key,
     )
     return Append(decision, deletes, values)
 

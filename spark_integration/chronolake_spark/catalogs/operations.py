@@ -15,6 +15,8 @@ from chronolake_spark.catalogs import (
     metadata_tables,
     new_tables,
     scans,
+    statements,
+    writes,
 )
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.catalogs.sessions import Sessions
@@ -35,6 +37,11 @@ _OPERATIONS: Final[Mapping[str, tuple[type, Callable[[CatalogContext, Any], Any]
     "metadata_rows": (metadata_tables.ReadMetadata, metadata_tables.rows),
     "scan": (scans.ScanRequest, scans.plan),
     "changes": (changelogs.ChangesRequest, changelogs.plan),
+    "state": (definitions.OfTable, writes.state),
+    "write": (writes.WriteRequest, writes.write),
+    "begin_statement": (statements.BeginStatement, statements.begin),
+    "complete_statement": (statements.CompleteStatement, statements.complete),
+    "abort_statement": (statements.AbortStatement, statements.abort),
 }
 """By name: the body of the request, and the function."""
 

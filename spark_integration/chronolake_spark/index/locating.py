@@ -28,6 +28,7 @@ from chronolake.indexes.targets import RowTotals
 from chronolake.slices import columns, stored_slices
 from chronolake.slices.key_search import KeySet
 from chronolake.slices.stored_slices import NumberedGroup
+from chronolake_model.files import FileSlice
 from chronolake_model.names import counted
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
@@ -70,18 +71,32 @@ def located(
         if not is_looked_up:
             yield assigned(rows, table, Candidates())
             return
-        rows = persisted(rows, kept)
-        eligible = Candidates()
-        if partial_snapshots.last_completion(table, as_of) is not None:
-            eligible = candidates.find(_ranges(rows, definition), table, definition, as_of)
-        if eligible.slices:
-            groups = counted(len(eligible.slices), "file group")
-            progress.step(f"look up the keys of {counted(eligible.rows, 'row')} in {groups}")
-            written = evolution.versions(table, definition, eligible.slices)
-            existing = persisted(locations(rows.select(*_PLACE), eligible, written), kept)
-            names = [schema.quoted(name) for name in rows.columns]
-            rows = rows.drop(columns.BUCKET).join(existing, _PLACE, "left").select(*names)
+        rows, eligible = _looked_up(persisted(rows, kept), table, definition, as_of, kept)
         yield assigned(rows, table, eligible)
+
+
+def looked_up(
+    rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str, kept: contextlib.ExitStack
+) -> tuple[DataFrame, Sequence[FileSlice]]:
+    """Tagged rows with the number of the slice that may have their key, or null, and these slices."""
+    found, eligible = _looked_up(persisted(rows, kept), table, definition, as_of, kept)
+    return found, eligible.slices
+
+
+def _looked_up(
+    rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str, kept: contextlib.ExitStack
+) -> tuple[DataFrame, Candidates]:
+    eligible = Candidates()
+    if partial_snapshots.last_completion(table, as_of) is not None:
+        eligible = candidates.find(_ranges(rows, definition), table, definition, as_of)
+    if not eligible.slices:
+        return rows, eligible
+    groups = counted(len(eligible.slices), "file group")
+    progress.step(f"look up the keys of {counted(eligible.rows, 'row')} in {groups}")
+    written = evolution.versions(table, definition, eligible.slices)
+    existing = persisted(locations(rows.select(*_PLACE), eligible, written), kept)
+    names = [schema.quoted(name) for name in rows.columns]
+    return rows.drop(columns.BUCKET).join(existing, _PLACE, "left").select(*names), eligible
 
 
 def _ranges(rows: DataFrame, table: Table) -> pa.Table:

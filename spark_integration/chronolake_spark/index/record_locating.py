@@ -28,7 +28,7 @@ from chronolake_model.tables import Table
 from chronolake_spark.driver import progress
 from chronolake_spark.index import locating, unique_keys
 from chronolake_spark.index.locating import Located
-from chronolake_spark.index.unique_keys import Treatment
+from chronolake_spark.index.unique_keys import Placed, Treatment
 
 _READ_TASKS_PER_CORE = 4
 _SHARD = "shard"
@@ -47,17 +47,36 @@ def located(
             yield locating.assigned(rows, table, nothing)
             return
         rows = locating.persisted(rows, kept)
-        index = RecordIndex(table)
-        covered = partial_snapshots.last_completion(table, as_of)
-        manifest = None
-        if covered is not None and treatment.replaces is not Replaces.TABLE:
-            progress.step("bring the record index up to date")
-            manifest = _caught_up(index, rows.sparkSession, covered)
-            progress.step("look up keys in the record index")
-        indexed = unique_keys.IndexedTable(table, definition, as_of, index.folder, manifest)
-        placed = unique_keys.placed(rows, indexed, treatment, kept)
+        placed = _placed(rows, table, definition, as_of, treatment, kept)
         eligible = Candidates(placed.slices, fills_as_of=as_of)
         yield locating.assigned(placed.rows, table, nothing if treatment.replaces is not None else eligible)
+
+
+def of_new_keys(
+    rows: DataFrame, table: chronolake.Table, definition: Table, as_of: str, kept: contextlib.ExitStack
+) -> Placed:
+    """Rows to insert. Those whose keys exist, in any partition, have the places of the stored records."""
+    rows = locating.persisted(rows, kept)
+    return _placed(rows, table, definition, as_of, Treatment(Existing.FAIL, None), kept)
+
+
+def _placed(
+    rows: DataFrame,
+    table: chronolake.Table,
+    definition: Table,
+    as_of: str,
+    treatment: Treatment,
+    kept: contextlib.ExitStack,
+) -> Placed:
+    index = RecordIndex(table)
+    covered = partial_snapshots.last_completion(table, as_of)
+    manifest = None
+    if covered is not None and treatment.replaces is not Replaces.TABLE:
+        progress.step("bring the record index up to date")
+        manifest = _caught_up(index, rows.sparkSession, covered)
+        progress.step("look up keys in the record index")
+    indexed = unique_keys.IndexedTable(table, definition, as_of, index.folder, manifest)
+    return unique_keys.placed(rows, indexed, treatment, kept)
 
 
 def follow(spark: SparkSession, table: chronolake.Table) -> None:

@@ -7,7 +7,7 @@ writes bring each file group to one task. A Python data source can do neither.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -43,15 +43,14 @@ def save(frame: DataFrame, options: Mapping[str, str], mode: str) -> None:
     format_options.refuse_mode(mode, parsed)
     format_options.refuse_read_options(parsed)
     format_options.refuse_stream_options(parsed)
-    writes: Mapping[WriteOperation, Callable[..., Any]] = {
-        WriteOperation.UPSERT: _upsert,
-        WriteOperation.INSERT: _insert,
-        WriteOperation.BULK_INSERT: _bulk_insert,
-        WriteOperation.DELETE: _delete,
-    }
-    run = _overwrite if mode.lower() == "overwrite" else writes[parsed.operation]
     with _connected(parsed) as client:
-        run(tables.table(frame.sparkSession, parsed.table, client=client), frame, parsed)
+        write(tables.table(frame.sparkSession, parsed.table, client=client), frame, parsed, mode)
+
+
+def write(table: SparkTable, frame: DataFrame, options: FormatOptions, mode: str) -> None:
+    """Write the frame into a table: ``overwrite``, or the operation of the options."""
+    run = _overwrite if mode.lower() == "overwrite" else _WRITES[options.operation]
+    run(table, frame, options)
 
 
 def _connected(options: FormatOptions) -> chronolake.Client:
@@ -100,3 +99,11 @@ def _merging(options: FormatOptions) -> dict[str, Any]:
 def _refuse(name: str, options: FormatOptions) -> None:
     if name in options.given:
         raise errors.InvalidOption(f"this write has no option {name}", {"option": name})
+
+
+_WRITES: Final[Mapping[WriteOperation, Callable[..., None]]] = {
+    WriteOperation.UPSERT: _upsert,
+    WriteOperation.INSERT: _insert,
+    WriteOperation.BULK_INSERT: _bulk_insert,
+    WriteOperation.DELETE: _delete,
+}

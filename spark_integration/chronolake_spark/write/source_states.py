@@ -17,13 +17,13 @@ from chronolake_model.tables import Table
 from chronolake_spark import errors
 from chronolake_spark.driver import spark_internals
 
-_NOTHING_YET: Final = "0"
-"""The mark of the state before the first completion."""
+NOTHING_YET: Final = "0"
+"""The state before the first completion."""
 
 
 def marked(rows: DataFrame, table: Table, as_of: str | None) -> DataFrame:
     """A frame of the table's records as of a completion time, with the mark, which changes nothing else."""
-    return rows.alias(f"{_prefix(table)}{as_of or _NOTHING_YET}")
+    return rows.alias(f"{_prefix(table)}{as_of or NOTHING_YET}")
 
 
 def state_of(df: DataFrame, table: Table, on_conflict: OnConflict) -> str | None:
@@ -45,7 +45,7 @@ def refuse_older(table: chronolake.Table, state: str | None, begin: str) -> None
     """Raise ``FrameOutdated`` if the table has changed between ``state`` and the begin of the write."""
     if state is None:
         return
-    since = table.changes(None if state == _NOTHING_YET else state, begin)
+    since = table.changes(None if state == NOTHING_YET else state, begin)
     if since.file_groups:
         raise errors.FrameOutdated(
             f"the frame that is to overwrite {table.name} reads {table.name} as of {state}, and "

@@ -8,6 +8,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.StreamSupport;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NamespaceAlreadyExistsException;
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException;
@@ -207,6 +209,15 @@ public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
     request.set("options", json(options));
     request.put("session", python.kept(session));
     return python.ask(operation, request);
+  }
+
+  /** The answer to a request about the rows of a frame, in the session of the frame. */
+  JsonNode askWithFrame(String operation, ObjectNode request, Dataset<Row> rows) {
+    SparkSession session = rows.sparkSession();
+    PythonProcess python = PythonProcess.running(session.sparkContext());
+    request.set("options", json(options));
+    request.put("session", python.kept(session));
+    return python.ask(operation, request.put("frame", python.lent(rows)));
   }
 
   static ObjectNode request() {

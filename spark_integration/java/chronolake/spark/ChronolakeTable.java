@@ -8,16 +8,24 @@ import java.util.Map;
 import java.util.Set;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.MetadataColumn;
 import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
+import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -27,7 +35,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table as one statement sees it. All scans of it show one state: that of the time travel, or the
  * newest one when the first scan is planned.
  */
-final class ChronolakeTable implements SupportsRead, SupportsMetadataColumns, TruncatableTable {
+final class ChronolakeTable
+    implements SupportsRead,
+        SupportsWrite,
+        SupportsRowLevelOperations,
+        SupportsMetadataColumns,
+        TruncatableTable {
   static final String[] META_COLUMNS = {
     "_hoodie_commit_time",
     "_hoodie_commit_seqno",
@@ -36,11 +49,14 @@ final class ChronolakeTable implements SupportsRead, SupportsMetadataColumns, Tr
     "_hoodie_file_name"
   };
 
+  private static final String NOTHING_YET = "0";
+
   private final ChronolakeCatalog catalog;
   private final Identifier identifier;
   private final JsonNode loaded;
   private final StructType schema;
   private String asOf;
+  private boolean hasRead;
 
   static ChronolakeTable of(ChronolakeCatalog catalog, Identifier identifier, JsonNode loaded) {
     return new ChronolakeTable(catalog, identifier, loaded);
@@ -57,6 +73,11 @@ final class ChronolakeTable implements SupportsRead, SupportsMetadataColumns, Tr
   @Override
   public String name() {
     return catalog.name() + "." + identifier;
+  }
+
+  /** The version of the columns that this statement knows. */
+  JsonNode schemaVersion() {
+    return loaded.get("schema_version");
   }
 
   /** The columns of the table, as Spark's schema. */
@@ -94,7 +115,11 @@ final class ChronolakeTable implements SupportsRead, SupportsMetadataColumns, Tr
 
   @Override
   public Set<TableCapability> capabilities() {
-    return EnumSet.of(TableCapability.BATCH_READ);
+    return EnumSet.of(
+        TableCapability.BATCH_READ,
+        TableCapability.V1_BATCH_WRITE,
+        TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER);
   }
 
   /** Hudi's columns, of which the names and values are in the files. */
@@ -136,6 +161,46 @@ final class ChronolakeTable implements SupportsRead, SupportsMetadataColumns, Tr
     request.set("schema_version", loaded.get("schema_version"));
     JsonNode plan = catalog.ask("scan", request);
     asOf = plan.get("as_of").asText(null);
+    hasRead = true;
     return plan;
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return new FrameWrite(this, info.options().asCaseSensitiveMap());
+  }
+
+  /** Whether this is the same table as another one, in its newest state: no time travel. */
+  boolean isNewestOf(ChronolakeTable other) {
+    return loaded.get("as_of").isNull() && loaded.get("table_id").equals(other.loaded.get("table_id"));
+  }
+
+  /** The completion time of the state that all scans show; {@code 0} if nothing had completed. */
+  synchronized String state() {
+    if (asOf == null && hasRead) {
+      return NOTHING_YET;
+    }
+    if (asOf != null) {
+      return asOf;
+    }
+    String newest = ask("state", PythonProcess.request()).asText();
+    // There is no snapshot of the state before the first one.
+    asOf = newest.equals(NOTHING_YET) ? null : newest;
+    return newest;
+  }
+
+  @Override
+  public RowLevelOperationBuilder newRowLevelOperationBuilder(RowLevelOperationInfo info) {
+    return () -> new RowChanges(this, info.command());
+  }
+
+  /** The answer to a request about this table. */
+  JsonNode ask(String operation, ObjectNode request) {
+    return catalog.ask(operation, ChronolakeCatalog.named(request, identifier));
+  }
+
+  /** Writes a frame, as the request says. */
+  void write(ObjectNode request, Dataset<Row> rows) {
+    catalog.askWithFrame("write", ChronolakeCatalog.named(request, identifier), rows);
   }
 }

@@ -4,7 +4,12 @@ import java.util.Map;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonBatchWrite;
 import org.apache.spark.sql.execution.datasources.v2.python.PythonDataSourceV2;
+import org.apache.spark.sql.execution.datasources.v2.python.PythonWriterCommitMessage;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -22,5 +27,34 @@ final class PythonSource {
     source.setShortName(NAME);
     SupportsRead table = (SupportsRead) source.getTable(read, new Transform[0], options);
     return table.newScanBuilder(options).build();
+  }
+
+  /** The write of rows of this schema by Python workers. */
+  static BatchWrite write(LogicalWriteInfo info, StructType rows, Map<String, String> options) {
+    PythonDataSourceV2 source = new PythonDataSourceV2();
+    source.setShortName(NAME);
+    LogicalWriteInfo changed =
+        new LogicalWriteInfo() {
+          @Override
+          public CaseInsensitiveStringMap options() {
+            return new CaseInsensitiveStringMap(options);
+          }
+
+          @Override
+          public String queryId() {
+            return info.queryId();
+          }
+
+          @Override
+          public StructType schema() {
+            return rows;
+          }
+        };
+    return new PythonBatchWrite(source, NAME, changed, false);
+  }
+
+  /** The message of a task of such a write, as Python has pickled it. */
+  static byte[] pickled(WriterCommitMessage message) {
+    return ((PythonWriterCommitMessage) message).pickledMessage();
   }
 }

@@ -1,0 +1,42 @@
+package chronolake.spark;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Predicate;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import scala.jdk.javaapi.CollectionConverters;
+import scala.runtime.AbstractPartialFunction;
+
+/** Spark's analysed plans: the tables that a query reads. */
+final class AnalysedPlans {
+  private AnalysedPlans() {}
+
+  /** The tables of a query, also of its subqueries and views, for which the condition holds. */
+  static List<Table> tables(Dataset<Row> rows, Predicate<Table> condition) {
+    LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution().analyzed();
+    return new ArrayList<>(
+        CollectionConverters.asJava(plan.collectWithSubqueries(new Tables(condition))));
+  }
+
+  private static final class Tables extends AbstractPartialFunction<LogicalPlan, Table> {
+    private final transient Predicate<Table> condition;
+
+    Tables(Predicate<Table> condition) {
+      this.condition = condition;
+    }
+
+    @Override
+    public boolean isDefinedAt(LogicalPlan node) {
+      return node instanceof DataSourceV2Relation relation && condition.test(relation.table());
+    }
+
+    @Override
+    public Table apply(LogicalPlan node) {
+      return ((DataSourceV2Relation) node).table();
+    }
+  }
+}

@@ -1,0 +1,125 @@
+"""Writes by SQL and by ``df.writeTo``, through the catalog: INSERT INTO and INSERT OVERWRITE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import DataFrame, SparkSession, functions as sf
+
+from chronolake_spark import SparkTable
+from chronolake_spark.catalogs import registering
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not registering.JAR.exists(), reason="the Java part is not built: there is no JDK"),
+]
+
+NewTable = Callable[..., SparkTable]
+KINDS = pytest.mark.parametrize(
+    ("type_", "index"),
+    [
+        ("copy_on_write", "bucket"),
+        ("merge_on_read", "bucket"),
+        ("copy_on_write", "simple"),
+        ("merge_on_read", "record"),
+    ],
+)
+
+
+def sales(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame(list(rows), "id long, day string, price double")
+
+
+def new_sales(lake: SparkSession, new_table: NewTable, type_: str, index: str) -> SparkTable:
+    how: dict[str, Any] = {"buckets": 2} if index == "bucket" else {"index": index}
+    return new_table(sales(lake), "id", type=type_, partition_fields=["day"], **how)
+
+
+def rows_of(table: SparkTable) -> list[tuple[Any, ...]]:
+    return sorted(map(tuple, table.read().collect()))
+
+
+@KINDS
+def test_insert_adds_rows_and_refuses_keys_that_exist(
+    lake: SparkSession, new_table: NewTable, type_: str, index: str
+) -> None:
+    table = new_sales(lake, new_table, type_, index)
+    lake.sql(f"INSERT INTO lake.{table.name} VALUES (1, 'a', 1.0), (2, 'b', 2.0)")
+    lake.sql(f"INSERT INTO lake.{table.name} (day, id) SELECT 'a', 3")
+    with pytest.raises(IllegalArgumentException, match="MERGE INTO"):
+        lake.sql(f"INSERT INTO lake.{table.name} VALUES (1, 'a', 5.0), (4, 'a', 4.0)")
+
+    # The column that the second statement does not name is null. The third is whole, or not at all.
+    assert rows_of(table) == [(1, "a", 1.0), (2, "b", 2.0), (3, "a", None)]
+    lake.sql(f"INSERT INTO lake.{table.name} WITH (operation = 'upsert') VALUES (1, 'a', 5.0), (4, 'a', 4.0)")
+    sales(lake, (5, "b", 5.0)).writeTo(f"lake.{table.name}").append()
+    sales(lake, (6, "b", 6.0)).write.mode("append").saveAsTable(f"lake.{table.name}")
+    sales(lake, (7, "b", 7.0)).write.insertInto(f"lake.{table.name}")
+    assert rows_of(table) == [
+        (1, "a", 5.0),
+        (2, "b", 2.0),
+        (3, "a", None),
+        (4, "a", 4.0),
+        (5, "b", 5.0),
+        (6, "b", 6.0),
+        (7, "b", 7.0),
+    ]
+
+
+@KINDS
+def test_insert_overwrite_replaces_the_table_or_one_partition(
+    lake: SparkSession, new_table: NewTable, type_: str, index: str
+) -> None:
+    table = new_sales(lake, new_table, type_, index)
+    name = f"lake.{table.name}"
+    lake.sql(f"INSERT OVERWRITE {name} VALUES (1, 'a', 1.0), (2, 'b', 2.0), (3, null, 3.0)")
+    lake.sql(
+        f"INSERT OVERWRITE {name} PARTITION (day = 'a') SELECT id * 10, price + 1 FROM {name} WHERE id = 1"
+    )
+    assert rows_of(table) == [(2, "b", 2.0), (3, None, 3.0), (10, "a", 2.0)]
+
+    lake.sql(f"INSERT OVERWRITE {name} PARTITION (day = 'b') SELECT id, price FROM {name} WHERE false")
+    assert rows_of(table) == [(3, None, 3.0), (10, "a", 2.0)]
+
+    with pytest.raises(IllegalArgumentException, match="is of another partition"):
+        sales(lake, (4, "x", 4.0)).writeTo(name).overwrite(sf.col("day") == "a")
+    with pytest.raises(IllegalArgumentException, match="replaces the whole table, or"):
+        sales(lake, (4, "a", 4.0)).writeTo(name).overwrite(sf.col("price") == 4)
+    lake.sql(f"INSERT OVERWRITE {name} WITH (partitions = 'dynamic') VALUES (4, 'a', 4.0)")
+    assert rows_of(table) == [(3, None, 3.0), (4, "a", 4.0)]
+    # Spark would not say what the frame reads.
+    with pytest.raises(AnalysisException, match="dynamic overwrite"):
+        sales(lake, (5, "a", 5.0)).writeTo(name).overwritePartitions()
+    lake.sql(f"INSERT OVERWRITE {name} SELECT id, day, -price FROM {name}")
+    assert rows_of(table) == [(3, None, -3.0), (4, "a", -4.0)]
+
+
+def test_an_overwrite_by_an_older_state_of_the_table_is_refused(
+    lake: SparkSession, new_table: NewTable
+) -> None:
+    table = new_sales(lake, new_table, "copy_on_write", "bucket")
+    name = f"lake.{table.name}"
+    lake.sql(f"INSERT INTO {name} VALUES (1, 'a', 1.0)")
+    older = lake.sql(f"SELECT id, day, price + 1 AS price FROM {name} WHERE id IN (SELECT id FROM {name})")
+    older.collect()
+    past = lake.read.option("versionAsOf", table.metastore.snapshot().as_of).table(name)
+    lake.sql(f"INSERT INTO {name} VALUES (2, 'a', 2.0)")
+
+    with pytest.raises(IllegalArgumentException, match="would be lost"):
+        older.write.mode("overwrite").insertInto(name)
+    assert rows_of(table) == [(1, "a", 1.0), (2, "a", 2.0)]
+    past.write.mode("overwrite").insertInto(name)
+    assert rows_of(table) == [(1, "a", 1.0)]
+
+
+def test_options_of_a_write_are_checked(lake: SparkSession, new_table: NewTable) -> None:
+    table = new_sales(lake, new_table, "copy_on_write", "bucket")
+    rows = sales(lake, (1, "a", 1.0))
+    with pytest.raises(IllegalArgumentException, match="no option 'opperation'"):
+        rows.writeTo(f"lake.{table.name}").option("opperation", "upsert").append()
+    with pytest.raises(IllegalArgumentException, match="are for reads"):
+        rows.writeTo(f"lake.{table.name}").option("as_of", "20260101000000000").append()
+    assert rows_of(table) == []
