@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 
 from chronolake_spark import SparkTable
@@ -123,3 +124,21 @@ def test_options_of_a_write_are_checked(lake: SparkSession, new_table: NewTable)
     with pytest.raises(IllegalArgumentException, match="are for reads"):
         rows.writeTo(f"lake.{table.name}").option("as_of", "20260101000000000").append()
     assert rows_of(table) == []
+
+
+def test_create_table_as_select_makes_the_table_and_its_rows_or_neither(
+    lake: SparkSession, new_table: NewTable, tmp_path: Path
+) -> None:
+    how = f"TBLPROPERTIES (record_key = 'id') LOCATION '{tmp_path / 'made'}'"
+    lake.sql(f"CREATE TABLE lake.spark.made {how} AS SELECT 1L AS id, 2 AS v")
+    assert [tuple(row) for row in lake.table("lake.spark.made").collect()] == [(1, 2)]
+
+    with pytest.raises(IllegalArgumentException, match="INSERT OVERWRITE"):
+        lake.sql(f"CREATE OR REPLACE TABLE lake.spark.made {how} AS SELECT 3L AS id, 4 AS v")
+    assert lake.table("lake.spark.made").count() == 1
+
+    failing = f"TBLPROPERTIES (record_key = 'id') LOCATION '{tmp_path / 'failing'}'"
+    with pytest.raises(PySparkException, match="no value"):
+        query = "SELECT id, CAST(raise_error('no value') AS int) AS v FROM range(3)"
+        lake.sql(f"CREATE TABLE lake.spark.failing {failing} AS {query}")
+    assert not lake.catalog.tableExists("lake.spark.failing")

@@ -18,9 +18,10 @@ import org.apache.spark.sql.catalyst.analysis.NonEmptyNamespaceException;
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.NamespaceChange;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.SupportsNamespaces;
 import org.apache.spark.sql.connector.catalog.Table;
-import org.apache.spark.sql.connector.catalog.TableCatalog;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.connector.expressions.Transform;
@@ -32,7 +33,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  *
  * <p>Decides nothing: the Python process asks the server, and its refusals become Spark's errors.
  */
-public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
+public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespaces {
   private String name;
   private Map<String, String> options;
 
@@ -148,13 +149,44 @@ public class ChronolakeCatalog implements TableCatalog, SupportsNamespaces {
   @Override
   public Table createTable(Identifier table, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return ChronolakeTable.of(this, table, created(table, info));
+  }
+
+  /** Makes the table of {@code CREATE TABLE … AS SELECT}, before its rows are written. */
+  @Override
+  public StagedTable stageCreate(Identifier table, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
+    return new CreatedTable(this, table, created(table, info));
+  }
+
+  /** Refused: Spark would drop the table before the new rows are written, and so lose its history. */
+  @Override
+  public StagedTable stageReplace(Identifier table, TableInfo info) {
+    throw new Refusal(
+        "table-exists",
+        table + " exists, and a table is not replaced by another: replace its rows by INSERT OVERWRITE or"
+            + " df.write.mode(\"overwrite\").insertInto(…), or drop it before");
+  }
+
+  @Override
+  public StagedTable stageCreateOrReplace(Identifier table, TableInfo info)
+      throws NoSuchNamespaceException {
+    try {
+      return stageCreate(table, info);
+    } catch (TableAlreadyExistsException e) {
+      return stageReplace(table, info);
+    }
+  }
+
+  private JsonNode created(Identifier table, TableInfo info)
+      throws TableAlreadyExistsException, NoSuchNamespaceException {
     ObjectNode request = named(request(), table);
     request.put("schema", info.schema().json());
     request.set("columns", NewColumns.described(info.columns()));
     request.set("partitions", described(info.partitions()));
     request.set("properties", json(info.properties()));
     try {
-      return ChronolakeTable.of(this, table, ask("create", request));
+      return ask("create", request);
     } catch (Refusal refusal) {
       if (refusal.code().equals("table-exists")) {
         throw new TableAlreadyExistsException(table);

@@ -35,7 +35,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table as one statement sees it. All scans of it show one state: that of the time travel, or the
  * newest one when the first scan is planned.
  */
-final class ChronolakeTable
+class ChronolakeTable
     implements SupportsRead,
         SupportsWrite,
         SupportsRowLevelOperations,
@@ -62,7 +62,7 @@ final class ChronolakeTable
     return new ChronolakeTable(catalog, identifier, loaded);
   }
 
-  private ChronolakeTable(ChronolakeCatalog catalog, Identifier identifier, JsonNode loaded) {
+  ChronolakeTable(ChronolakeCatalog catalog, Identifier identifier, JsonNode loaded) {
     this.catalog = catalog;
     this.identifier = identifier;
     this.loaded = loaded;
