@@ -15,7 +15,6 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructType, TimestampType
 
 from chronolake import field_ids
@@ -84,7 +83,7 @@ def plan(context: CatalogContext, request: ChangesRequest) -> ChangesPlan:
         base_path=definition.base_path,
         storage_options=table.storage_options,
         layout=_layout(shown, definition.schema),
-        shown=to_arrow_schema(shown, timezone="UTC"),
+        shown=schema.arrow_of(shown),
         fields=written.all_fields(),
         ordering=slice_reader.ordering_of(arrow_types.file_layout(definition.schema), definition.merge_fields),
     )
@@ -106,7 +105,7 @@ def _layout(shown: StructType, fields: Sequence[SchemaField]) -> pa.Schema:
     own = StructType([field for field in shown if field.name in {known.name for known in fields}])
     for name in _READ:
         own.add(name, StringType())
-    return field_ids.with_field_ids(to_arrow_schema(own, timezone="UTC"), fields)
+    return field_ids.with_field_ids(schema.arrow_of(own), fields)
 
 
 Pool = Sequence[tuple[StoredSlice | None, StoredSlice | None]]

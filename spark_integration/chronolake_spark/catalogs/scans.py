@@ -10,7 +10,6 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
@@ -23,6 +22,7 @@ from chronolake_spark import errors
 from chronolake_spark.catalogs import conditions
 from chronolake_spark.catalogs.conditions import Condition
 from chronolake_spark.catalogs.context import CatalogContext
+from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution, few_changes, format_reader, slice_frames
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.format_reader import SlicesPartition
@@ -100,7 +100,7 @@ def _text(written: Versions, request: ScanRequest, slices: Sequence[FileSlice], 
     by_name = {field.name: field for field in written.table.schema}
     fields = [by_name[name] for name in request.columns if name in by_name]
     struct = StructType.fromJson(msgspec.json.decode(request.schema))
-    arrow = to_arrow_schema(struct, timezone="UTC")
+    arrow = schema.arrow_of(struct)
     partitions = [
         SlicesPartition(
             slices=[stored_slices.of(slice_) for slice_ in portion],

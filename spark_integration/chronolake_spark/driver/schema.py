@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, types as spark_types
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, StructField, StructType
 
 from chronolake.slices import columns
@@ -16,6 +19,7 @@ from chronolake_model.tables import Field
 from chronolake_spark import errors
 from chronolake_spark.driver import spark_internals
 
+_IN_UTC: Final = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
 _ATOMIC = (
     spark_types.BooleanType,
     spark_types.ByteType,
@@ -80,6 +84,11 @@ def text_of(type_: DataType, column: str) -> str:
         "another type",
         {"columns": [column]},
     )
+
+
+def arrow_of(struct: StructType) -> pa.Schema:
+    """The schema in Arrow, with timestamps in UTC. PySpark 4.1 has no other ones, and no argument for it."""
+    return to_arrow_schema(struct, **_IN_UTC)
 
 
 def file_struct_of(fields: Iterable[Field]) -> StructType:

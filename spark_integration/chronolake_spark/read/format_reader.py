@@ -14,7 +14,6 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import chronolake
@@ -119,7 +118,7 @@ class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untype
                 raise errors.SchemaMismatch(
                     f"the columns of {planned.name} changed while the query was planned: run it again"
                 )
-            layout = field_ids.with_field_ids(to_arrow_schema(self._struct, timezone="UTC"), fields)
+            layout = field_ids.with_field_ids(schema.arrow_of(self._struct), fields)
             slices = _slices_of(self._options, snapshot)
             written = evolution.versions(table, planned, slices)
             return [

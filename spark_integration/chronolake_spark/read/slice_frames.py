@@ -242,7 +242,7 @@ class OnExecutor:
     def __init__(self, written: Versions, struct: StructType) -> None:
         self._location = (written.table.base_path, written.storage_options)
         self._fields = written.all_fields()
-        own = to_arrow_schema(schema.struct_of(written.table.schema), timezone="UTC")
+        own = schema.arrow_of(schema.struct_of(written.table.schema))
         layout = layouts.file_schema(own, written.table.schema)
         self._layout = pa.schema([layout.field(name) for name in struct.names])
         self._ordering = slice_reader.ordering_of(layout, written.table.merge_fields)
