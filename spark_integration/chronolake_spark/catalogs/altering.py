@@ -68,7 +68,7 @@ _PROPERTY_CHANGES: Final = ("SetProperty", "RemoveProperty")
 
 def alter(context: CatalogContext, request: TableToAlter) -> TableOfSpark:
     """Change the columns or the properties of a table. Raises ``InvalidOption``, and the server's errors."""
-    table = context.client.table(request.table)
+    table = context.table(request.table)
     of_properties = [change for change in request.changes if change.change in _PROPERTY_CHANGES]
     of_columns = [change for change in request.changes if change.change not in _PROPERTY_CHANGES]
     # No statement of Spark has both, so a table has all changes of a statement or none.
@@ -92,7 +92,7 @@ def alter(context: CatalogContext, request: TableToAlter) -> TableOfSpark:
 
 def rename(context: CatalogContext, request: TableToRename) -> None:
     """Give a table another name, perhaps in another namespace."""
-    context.client.table(request.table).alter(name=request.to)
+    context.table(request.table).alter(name=request.to)
 
 
 def drop(context: CatalogContext, request: OfTable) -> None:
@@ -102,7 +102,7 @@ def drop(context: CatalogContext, request: OfTable) -> None:
 
 def truncate(context: CatalogContext, request: OfTable) -> None:
     """Replace all records of a table by none, in one instant."""
-    table = SparkTable(context.spark, context.client, context.client.table(request.table))
+    table = SparkTable(context.spark, context.client, context.table(request.table))
     nothing = context.spark.createDataFrame([], schema.struct_of(table.definition.schema))
     table.overwrite(nothing, "all")
 

@@ -62,7 +62,7 @@ class ChangesPlan(msgspec.Struct, frozen=True):
 
 def plan(context: CatalogContext, request: ChangesRequest) -> ChangesPlan:
     """The partitions of a range. Raises ``HistoryCleaned``, ``ValueError`` for what is no version."""
-    table = context.client.table(request.table)
+    table = context.table(request.table)
     is_first = request.from_version in (None, BEGINNING) and request.from_micros is None
     began = None if is_first else definitions.state(table, request.from_version, request.from_micros)
     ended = definitions.state(table, request.to_version, request.to_micros)

@@ -11,9 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 from chronolake import _access
+from chronolake_model import storage
 from chronolake_spark import errors
 from chronolake_spark.catalogs.sessions import Sessions
-from chronolake_spark.common.format_options import SECRETS_OPTION, secrets_from_json
+from chronolake_spark.common import format_options
+from chronolake_spark.common.format_options import SECRETS_OPTION
 
 _WAREHOUSE: Final = "warehouse"
 _LOCK = threading.Lock()
@@ -30,13 +32,25 @@ class CatalogContext:
     _sessions: Sessions
     warehouse: str | None = None
     """The folder of tables that are made without a location."""
+    table_id: str | None = None
+    """The id of the table that the statement was planned for, if it was."""
 
     @classmethod
     def of(cls, request: Mapping[str, Any], sessions: Sessions) -> CatalogContext:
         """The context of a request. Raises ``InvalidOption``."""
         options = {name.lower(): text for name, text in request["options"].items()}
         warehouse = options.pop(_WAREHOUSE, None)
-        return cls(_client(options), sessions.session(request["session"]), sessions, warehouse)
+        session = sessions.session(request["session"])
+        return cls(_client(options), session, sessions, warehouse, request.get("table_id"))
+
+    def table(self, name: str) -> chronolake.Table:
+        """The table with this name. Raises ``TableMismatch`` if it is another one than the statement's."""
+        table = self.client.table(name)
+        if self.table_id not in (None, table.definition.table_id):
+            raise errors.TableMismatch(
+                f"{name} was dropped, and made again, after this statement or frame was made: make it again"
+            )
+        return table
 
     def frame(self, name: str) -> DataFrame:
         """The frame that Java calls so."""
@@ -55,10 +69,11 @@ def _client(options: Mapping[str, str]) -> chronolake.Client:
                     f"the catalog has no option {unknown[0]!r}: its options are "
                     f"{', '.join(sorted([*_access.NAMES, SECRETS_OPTION, _WAREHOUSE]))}"
                 )
+            storage_options = None if secrets is None else format_options.secrets_of(secrets)
             try:
+                storage.check_options(storage_options or {})
                 access = _access.access_of(given)
             except ValueError as exc:
                 raise errors.InvalidOption(str(exc)) from None
-            storage_options = None if secrets is None else secrets_from_json(secrets)
             _CLIENTS[key] = chronolake.connect(access, storage_options=storage_options)
         return _CLIENTS[key]

@@ -104,7 +104,7 @@ def tables(context: CatalogContext, request: OfNamespace) -> list[str]:
 
 def load(context: CatalogContext, request: LoadTable) -> TableOfSpark:
     """A table."""
-    table = context.client.table(request.table)
+    table = context.table(request.table)
     return loaded(table.definition, as_of=state(table, request.version, request.micros))
 
 

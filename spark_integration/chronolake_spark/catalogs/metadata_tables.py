@@ -56,7 +56,7 @@ def load(context: CatalogContext, request: LoadMetadata) -> MetadataOfSpark:
             f"{request.table}.{request.kind} is no table: a name is namespace.table, and the metadata of a "
             f"table is {', '.join(_KINDS)}"
         )
-    table = context.client.table(request.table)
+    table = context.table(request.table)
     as_of = definitions.state(table, request.version, request.micros)
     if as_of is not None and not kind.has_past:
         raise errors.InvalidOption(f"{request.kind} has all times in its rows: leave out AS OF, and use WHERE")
@@ -65,7 +65,7 @@ def load(context: CatalogContext, request: LoadMetadata) -> MetadataOfSpark:
 
 def rows(context: CatalogContext, request: ReadMetadata) -> list[Row]:
     """The rows. Raises ``HistoryCleaned``."""
-    return list(_KINDS[request.kind].rows(context.client.table(request.table), request.as_of))
+    return list(_KINDS[request.kind].rows(context.table(request.table), request.as_of))
 
 
 def _timeline(table: chronolake.Table, _: str | None) -> Iterator[Row]:

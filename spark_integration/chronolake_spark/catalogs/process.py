@@ -9,24 +9,21 @@ each in a thread.
 
 from __future__ import annotations
 
-import concurrent.futures
 import os
 import signal
 import sys
 import threading
 import traceback
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 import msgspec
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PythonException
 
 from chronolake.errors import ChronolakeError
 from chronolake_model.decoding import decode
 from chronolake_spark.catalogs import operations
 from chronolake_spark.catalogs.sessions import Sessions
 from chronolake_spark.driver import spark_failures
-
-_THREADS: Final = 32
 
 
 class _Gateway(msgspec.Struct, frozen=True):
@@ -52,11 +49,11 @@ def main() -> None:
             answers.write(text + "\n")
             answers.flush()
 
-    with concurrent.futures.ThreadPoolExecutor(_THREADS) as threads:
-        for line in sys.stdin:
-            threads.submit(answer, line)
-        # Java has ended, or has let go of this process: nobody waits for an answer.
-        os._exit(0)
+    for line in sys.stdin:
+        # Not of a bounded pool: a write waits for scans that Spark plans for its frame.
+        threading.Thread(target=answer, args=(line,), daemon=True).start()
+    # Java has ended, or has let go of this process: nobody waits for an answer.
+    os._exit(0)
 
 
 def _own_output() -> TextIO:
@@ -74,10 +71,18 @@ def _answered(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
     except (ValueError, TypeError) as error:
         return _refusal("invalid-option", str(error))
     except PySparkException as error:
-        return _refusal("spark-job-failed", spark_failures.first_line(error))
+        return _refusal("spark-job-failed", _reason(error))
     except Exception as error:
         traceback.print_exc()
         return _refusal("internal-error", f"{type(error).__name__}: {error}")
+
+
+def _reason(error: PySparkException) -> str:
+    """The first line of the message; of a failed worker the last one, which has the exception."""
+    if isinstance(error, PythonException):
+        lines = [line for line in spark_failures.message_of(error).splitlines() if line.strip()]
+        return lines[-1] if lines else str(error)
+    return spark_failures.first_line(error)
 
 
 def _refusal(code: str | None, message: str) -> dict[str, Any]:

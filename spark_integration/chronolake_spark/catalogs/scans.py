@@ -57,7 +57,7 @@ class ScanPlan(msgspec.Struct, frozen=True):
 
 def plan(context: CatalogContext, request: ScanRequest) -> ScanPlan:
     """The files of a scan. Raises ``HistoryCleaned``, ``SchemaMismatch``."""
-    table = context.client.table(request.table)
+    table = context.table(request.table)
     definition = table.definition
     if definition.schema_version != request.schema_version:
         raise errors.SchemaMismatch(

@@ -35,17 +35,20 @@ _INSTEAD: Final = "Nothing was written: a statement cannot give a record the key
 
 
 class BeginStatement(msgspec.Struct, frozen=True):
-    """A request to begin a statement, which Spark has planned for a version of the schema."""
+    """A request to begin a statement, which Spark has planned for a version of the schema.
+
+    ``statement`` is an id that Java gives it.
+    """
 
     table: str
+    statement: str
     schema_version: int
     command: str
 
 
 class BegunStatement(msgspec.Struct, frozen=True):
-    """The instant of a statement, and the options of the writer of its tasks."""
+    """The options of the writer of a statement's tasks."""
 
-    instant: str
     options: dict[str, str]
 
 
@@ -56,7 +59,7 @@ class CompleteStatement(msgspec.Struct, frozen=True):
     """
 
     table: str
-    instant: str
+    statement: str
     read_as_of: str
     messages: list[str]
 
@@ -65,7 +68,7 @@ class AbortStatement(msgspec.Struct, frozen=True):
     """A request to roll a statement back."""
 
     table: str
-    instant: str
+    statement: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +85,16 @@ class StatementFailed(Exception):
     """Spark has aborted a statement: the reason of its rollback."""
 
 
-_STATEMENTS: dict[tuple[str, str], _Statement] = {}
-"""The statements that run, by the names of their tables and their instants."""
+_STATEMENTS: dict[str, _Statement] = {}
+"""The statements that run, by their ids."""
+_ABORTED: set[str] = set()
+"""The ids of statements that were aborted; one may be aborted while it is begun."""
 _LOCK = threading.Lock()
 
 
 def begin(context: CatalogContext, request: BeginStatement) -> BegunStatement:
     """Begin the instant of a statement. Raises ``SchemaMismatch``, ``TableMismatch``."""
-    table = context.client.table(request.table)
+    table = context.table(request.table)
     definition = writable_tables.check(table.definition)
     if definition.schema_version != request.schema_version:
         raise errors.SchemaMismatch(
@@ -102,10 +107,11 @@ def begin(context: CatalogContext, request: BeginStatement) -> BegunStatement:
         writable_tables.refuse_another_schema(definition, write.instant)
         definition = writable_tables.in_present_buckets(definition, write.instant)
         staging = Staging(table.access, definition, write.requested_time, write.instant.writer, None)
-        statement = _Statement(table, definition, write, operation, begun.pop_all())
-    with _LOCK:
-        _STATEMENTS[request.table, write.requested_time] = statement
-    return BegunStatement(write.requested_time, staging.to_options(table.storage_options))
+        with _LOCK:
+            if request.statement in _ABORTED:
+                raise errors.ServiceStopped(f"the statement of {request.table} was stopped while it began")
+            _STATEMENTS[request.statement] = _Statement(table, definition, write, operation, begun.pop_all())
+    return BegunStatement(staging.to_options(table.storage_options))
 
 
 def complete(context: CatalogContext, request: CompleteStatement) -> None:
@@ -113,9 +119,9 @@ def complete(context: CatalogContext, request: CompleteStatement) -> None:
 
     Raises ``WriteConflict``, ``DuplicateKeys``, and what ``SparkTable.upsert`` raises.
     """
-    statement = _taken(request.table, request.instant)
+    statement = _taken(request.statement)
     if statement is None:
-        raise errors.ServiceStopped(f"the statement of {request.table} at {request.instant} was stopped")
+        raise errors.ServiceStopped(f"the statement of {request.table} was stopped")
     messages = (pickle.loads(base64.b64decode(message)) for message in request.messages)
     staged = [decoding.decode(message.rows, StagedRows) for message in messages if message is not None]
     changed = StagedStatement(statement.definition, request.read_as_of, statement.operation, staged)
@@ -132,13 +138,15 @@ def complete(context: CatalogContext, request: CompleteStatement) -> None:
 
 def abort(context: CatalogContext, request: AbortStatement) -> None:
     """Roll a statement back, unless it has ended."""
-    statement = _taken(request.table, request.instant)
+    with _LOCK:
+        _ABORTED.add(request.statement)
+    statement = _taken(request.statement)
     if statement is None:
         return
     with contextlib.suppress(StatementFailed, ChronolakeError), statement.ended:
         raise StatementFailed("the Spark job failed")
 
 
-def _taken(table: str, instant: str) -> _Statement | None:
+def _taken(statement: str) -> _Statement | None:
     with _LOCK:
-        return _STATEMENTS.pop((table, instant), None)
+        return _STATEMENTS.pop(statement, None)

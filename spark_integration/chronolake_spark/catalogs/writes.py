@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, functions as sf
 
 from chronolake.indexes import partial_snapshots
 from chronolake.writing.choices import Replaces
-from chronolake_spark import errors, tables
+from chronolake_spark import errors
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.catalogs.definitions import OfTable
 from chronolake_spark.common import format_options
@@ -51,7 +51,7 @@ class WriteRequest(msgspec.Struct, frozen=True):
 
 def state(context: CatalogContext, request: OfTable) -> str:
     """The completion time of the newest state of a table; ``NOTHING_YET`` before the first one."""
-    table = context.client.table(request.table)
+    table = context.table(request.table)
     return partial_snapshots.last_completion(table, "latest") or source_states.NOTHING_YET
 
 
@@ -59,7 +59,7 @@ def write(context: CatalogContext, request: WriteRequest) -> None:
     """Write the frame, as one instant. Raises ``InvalidOption``, and what the operation raises."""
     options = parsed(request.table, request.write_options)
     frame = context.frame(request.frame)
-    table = tables.table(context.spark, request.table, client=context.client)
+    table = SparkTable(context.spark, context.client, context.table(request.table))
     for computed_from in request.computed_from:
         frame = source_states.marked(frame, table.definition, computed_from)
     if request.partition:
@@ -91,8 +91,7 @@ def _overwrite_partition(
     table: SparkTable, frame: DataFrame, options: FormatOptions, partition: list[PartitionValue]
 ) -> None:
     """Replace one partition, also by no rows. Raises ``InvalidOption`` for part of a partition."""
-    missing = set(table.definition.partition_fields) ^ {field.column for field in partition}
-    if missing:
+    if sorted(table.definition.partition_fields) != sorted(field.column for field in partition):
         raise errors.InvalidOption(
             f"an overwrite of {table.name} replaces the whole table, or the partition with given values of "
             f"{', '.join(table.definition.partition_fields) or 'no column'}: with the option partitions = "

@@ -165,7 +165,7 @@ def parse(options: Mapping[str, str], use: Use = Use.ANY) -> FormatOptions:
     return FormatOptions(
         table=_table(given),
         access=_access_of(given),
-        storage_options={} if secrets is None else _secrets(secrets),
+        storage_options={} if secrets is None else secrets_of(secrets),
         as_of=_moment(given, "as_of"),
         from_=_moment(given, "from"),
         to=_moment(given, "to"),
@@ -286,7 +286,8 @@ def _access_of(given: Mapping[str, str]) -> ServerAccess:
         raise errors.InvalidOption(str(exc)) from None
 
 
-def _secrets(text: str) -> dict[str, str]:
+def secrets_of(text: str) -> dict[str, str]:
+    """The storage options in the option ``storage_secrets``. Raises ``InvalidOption``."""
     try:
         return secrets_from_json(text)
     except msgspec.DecodeError:

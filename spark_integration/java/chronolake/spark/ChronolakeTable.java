@@ -119,7 +119,8 @@ class ChronolakeTable
         TableCapability.BATCH_READ,
         TableCapability.V1_BATCH_WRITE,
         TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER);
+        TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
   }
 
   /** Hudi's columns, of which the names and values are in the files. */
@@ -151,15 +152,14 @@ class ChronolakeTable
 
   @Override
   public boolean truncateTable() {
-    catalog.ask("truncate", ChronolakeCatalog.named(ChronolakeCatalog.request(), identifier));
+    ask("truncate", PythonProcess.request());
     return true;
   }
 
   /** The files of a scan, planned by the Python process; later scans show the same state. */
   synchronized JsonNode plan(ObjectNode request) {
-    ChronolakeCatalog.named(request, identifier).put("as_of", asOf);
-    request.set("schema_version", loaded.get("schema_version"));
-    JsonNode plan = catalog.ask("scan", request);
+    request.put("as_of", asOf).set("schema_version", loaded.get("schema_version"));
+    JsonNode plan = ask("scan", request);
     asOf = plan.get("as_of").asText(null);
     hasRead = true;
     return plan;
@@ -196,11 +196,22 @@ class ChronolakeTable
 
   /** The answer to a request about this table. */
   JsonNode ask(String operation, ObjectNode request) {
-    return catalog.ask(operation, ChronolakeCatalog.named(request, identifier));
+    return catalog.ask(operation, named(request));
   }
 
   /** Writes a frame, as the request says. */
   void write(ObjectNode request, Dataset<Row> rows) {
-    catalog.askWithFrame("write", ChronolakeCatalog.named(request, identifier), rows);
+    catalog.askWithFrame("write", named(request), rows);
+  }
+
+  /** Names this table, by its id too: another one may have its name by now. */
+  private ObjectNode named(ObjectNode request) {
+    request.set("table_id", loaded.get("table_id"));
+    return ChronolakeCatalog.named(request, identifier);
+  }
+
+  @Override
+  public String toString() {
+    return name();
   }
 }

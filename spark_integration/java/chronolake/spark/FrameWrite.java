@@ -46,7 +46,8 @@ final class FrameWrite implements SupportsOverwriteV2, V1Write {
   @Override
   public FrameWrite overwrite(org.apache.spark.sql.connector.expressions.filter.Predicate[] where) {
     for (var condition : where) {
-      if (!(condition.children()[0] instanceof NamedReference column)) {
+      if (condition.children().length == 0
+          || !(condition.children()[0] instanceof NamedReference column)) {
         throw notOnePartition();
       }
       ObjectNode field = partition.addObject().put("column", String.join(".", column.fieldNames()));

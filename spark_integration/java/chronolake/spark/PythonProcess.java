@@ -135,7 +135,9 @@ final class PythonProcess {
       throw e.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(e);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      throw new Refusal("interrupted", operation + " was interrupted");
+      throw new Refusal(
+          "interrupted",
+          "the statement was interrupted; what it has begun may end all the same: look at the timeline");
     } finally {
       waiting.remove(number);
     }

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Base64;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.UUID;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
@@ -26,7 +27,7 @@ final class StagedChanges implements DeltaBatchWrite {
   private final ChronolakeTable table;
   private final RowLevelOperation.Command command;
   private final LogicalWriteInfo info;
-  private String instant;
+  private final String statement = UUID.randomUUID().toString();
 
   StagedChanges(ChronolakeTable table, RowLevelOperation.Command command, LogicalWriteInfo info) {
     this.table = table;
@@ -39,23 +40,27 @@ final class StagedChanges implements DeltaBatchWrite {
   public DeltaWriterFactory createBatchWriterFactory(PhysicalWriteInfo physical) {
     ObjectNode request = request().put("command", command.name());
     request.set("schema_version", table.schemaVersion());
-    JsonNode begun = table.ask("begin_statement", request);
-    instant = begun.get("instant").asText();
     try {
+      JsonNode begun = table.ask("begin_statement", request);
       Map<String, String> options = new HashMap<>();
       begun.get("options").properties().forEach(entry -> options.put(entry.getKey(), entry.getValue().asText()));
       StructType rows = ChangeWriter.rows(table.struct());
       BatchWrite python = PythonSource.write(info, rows, options);
       return new Factory(python.createBatchWriterFactory(physical), rows);
     } catch (RuntimeException e) {
-      abort(new WriterCommitMessage[0]);
+      // Also if the thread was interrupted while the statement began.
+      try {
+        abort(new WriterCommitMessage[0]);
+      } catch (Refusal refused) {
+        e.addSuppressed(refused);
+      }
       throw e;
     }
   }
 
   @Override
   public void commit(WriterCommitMessage[] messages) {
-    ObjectNode request = request().put("instant", instant).put("read_as_of", table.state());
+    ObjectNode request = request().put("read_as_of", table.state());
     ArrayNode texts = request.putArray("messages");
     for (WriterCommitMessage message : messages) {
       if (message != null) {
@@ -68,11 +73,11 @@ final class StagedChanges implements DeltaBatchWrite {
   /** Rolls back; Spark calls it also after a failed commit, whose instant has ended already. */
   @Override
   public void abort(WriterCommitMessage[] messages) {
-    table.ask("abort_statement", request().put("instant", instant));
+    table.ask("abort_statement", request());
   }
 
-  private static ObjectNode request() {
-    return PythonProcess.request();
+  private ObjectNode request() {
+    return PythonProcess.request().put("statement", statement);
   }
 
   private record Factory(DataWriterFactory python, StructType rows) implements DeltaWriterFactory {
