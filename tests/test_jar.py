@@ -13,23 +13,33 @@ from hatchling.builders.wheel import WheelBuilder
 from tools import make_jar
 
 _INTERNAL_IMPORT = re.compile(
-    r"^import org\.apache\.spark\.sql\.((?:execution|classic|internal|catalyst\.expressions)\.[\w.]+);",
+    r"^import org\.apache\.spark\.(?:sql\.)?"
+    r"((?:execution|classic|internal|catalyst\.(?:expressions|plans|trees)|storage|SparkEnv)[\w.]*);",
     re.MULTILINE,
 )
 _CLASSES = {
+    "SparkEnv": ["RowSpill"],
     "catalyst.expressions.AttributeReference": ["Conditions"],
     "catalyst.expressions.Expression": ["Conditions", "NativeParquet", "SlicesScanBuilder"],
-    "catalyst.expressions.GenericInternalRow": ["MetadataTable"],
+    "catalyst.expressions.GenericInternalRow": ["ChangeWriter", "MetadataTable"],
     "catalyst.expressions.InSet": ["Conditions"],
+    "catalyst.expressions.JoinedRow": ["ChangeWriter"],
     "catalyst.expressions.Literal": ["Conditions"],
+    "catalyst.expressions.UnsafeProjection": ["ChangeWriter"],
+    "catalyst.expressions.UnsafeRow": ["RowSpill"],
+    "catalyst.plans.logical.LogicalPlan": ["AnalysedPlans"],
     "classic.SparkSession": ["NativeParquet"],
     "execution.RowToColumnConverter": ["RowsAsColumns"],
     "execution.datasources.parquet.ParquetFileFormat": ["NativeParquet"],
+    "execution.datasources.v2.DataSourceV2Relation": ["AnalysedPlans"],
     "execution.datasources.v2.parquet.ParquetScanBuilder": ["NativeParquet"],
     "execution.datasources.v2.parquet.ParquetTable": ["NativeParquet"],
+    "execution.datasources.v2.python.PythonBatchWrite": ["PythonSource"],
     "execution.datasources.v2.python.PythonDataSourceV2": ["PythonSource"],
+    "execution.datasources.v2.python.PythonWriterCommitMessage": ["PythonSource"],
     "execution.vectorized.OnHeapColumnVector": ["RowsAsColumns"],
     "internal.connector.SupportsPushDownCatalystFilters": ["SlicesScanBuilder"],
+    "storage.TempLocalBlockId": ["RowSpill"],
 }
 """Spark's internal classes, which a release may change, and the files that use them."""
 
