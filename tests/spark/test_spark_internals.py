@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from pyspark import daemon
+from py4j.java_gateway import GatewayParameters, JavaGateway
+from pyspark import SparkConf, SparkContext, daemon
 from pyspark.errors.exceptions import base
 from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.datasource import DataSource
@@ -52,6 +54,14 @@ def test_the_session_has_an_id_and_can_be_made_the_active_one(spark: SparkSessio
 def _active_id(spark: SparkSession) -> str:
     sessions = getattr(spark._jvm, "org.apache.spark.sql.classic.SparkSession")
     return str(sessions.getActiveSession().get().sessionUUID())
+
+
+def test_a_process_can_attach_to_a_running_application() -> None:
+    """The tests of the SQL catalog have such a process."""
+    assert hasattr(SparkContext, "_active_spark_context")
+    assert {"gateway", "jsc"} <= set(inspect.signature(SparkContext).parameters)
+    assert {"_jvm", "_jconf"} <= set(inspect.signature(SparkConf).parameters)
+    assert "_gateway_client" in vars(JavaGateway(gateway_parameters=GatewayParameters(eager_load=False)))
 
 
 @pytest.mark.spark

@@ -6,9 +6,10 @@ import os
 import threading
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, JavaObject, java_import
-from pyspark import SparkConf, SparkContext
+from py4j.java_gateway import GatewayParameters, JavaGateway, java_import
 from pyspark.sql import DataFrame, SparkSession
+
+from chronolake_spark.driver import spark_internals
 
 _IMPORTS = (
     "org.apache.spark.SparkConf",
@@ -35,11 +36,11 @@ class Sessions:
     def __init__(self, port: int, secret: str) -> None:
         # Java's threads are chosen for each call: a thread of this process has none of its own.
         os.environ["PYSPARK_PIN_THREAD"] = "false"
-        self._gateway = JavaGateway(
+        self._java = JavaGateway(
             gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True)
         )
         for name in _IMPORTS:
-            java_import(self._gateway.jvm, name)
+            java_import(self._java.jvm, name)
         self._lock = threading.Lock()
         self._sessions: dict[str, SparkSession] = {}
 
@@ -47,7 +48,7 @@ class Sessions:
         """The session that Java calls so."""
         with self._lock:
             if name not in self._sessions:
-                self._sessions[name] = self._opened(self._object(name))
+                self._sessions[name] = spark_internals.attached(self._java, self._object(name))
             return self._sessions[name]
 
     def frame(self, name: str, session: SparkSession) -> DataFrame:
@@ -55,13 +56,4 @@ class Sessions:
         return DataFrame(self._object(name), session)
 
     def _object(self, name: str) -> Any:
-        return JavaObject(name, self._gateway._gateway_client)
-
-    def _opened(self, session: Any) -> SparkSession:
-        context = SparkContext._active_spark_context
-        if context is None:
-            jvm = self._gateway.jvm
-            java_context = jvm.JavaSparkContext(session.sparkContext())
-            conf = SparkConf(_jvm=jvm, _jconf=session.sparkContext().getConf())
-            context = SparkContext(gateway=self._gateway, jsc=java_context, conf=conf)
-        return SparkSession(context, session)
+        return spark_internals.java_object(self._java, name)

@@ -12,8 +12,8 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from py4j.java_gateway import JavaObject
-from pyspark import SparkContext
+from py4j.java_gateway import JavaGateway, JavaObject
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import Column, DataFrame, SparkSession, functions as sf
 from pyspark.sql.sql_formatter import SQLStringFormatter
 from pyspark.sql.streaming import DataStreamReader, DataStreamWriter
@@ -41,6 +41,21 @@ def is_replaced(method: Callable[..., Any]) -> bool:
 def gateway() -> object:
     """The connection to the JVM, in which all objects of Java live."""
     return SparkContext._gateway
+
+
+def java_object(java: JavaGateway, name: str) -> JavaObject:
+    """The object that the JVM at the other end of a connection calls so."""
+    return JavaObject(name, java._gateway_client)
+
+
+def attached(java: JavaGateway, session: JavaObject) -> SparkSession:
+    """A session of an application that another process runs, for the whole life of this process."""
+    context = SparkContext._active_spark_context
+    if context is None:
+        java_context = java.jvm.JavaSparkContext(session.sparkContext())
+        conf = SparkConf(_jvm=java.jvm, _jconf=session.sparkContext().getConf())
+        context = SparkContext(gateway=java, jsc=java_context, conf=conf)
+    return SparkSession(context, session)
 
 
 def session_id(spark: SparkSession) -> str:
