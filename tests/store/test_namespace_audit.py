@@ -234,7 +234,9 @@ def test_the_documented_queries_give_the_rows_of_the_namespace(
         expected = connection.execute(example.encode()).fetchall()
 
     rows = [tuple(row.values()) for row in query(lake, OF_SHOP, example)]
-    assert sorted(map(str, rows)) == sorted(map(str, expected))
+    # The global views have the present name of the table that left.
+    named = [str(row).replace("hr.was_left", "shop.left") for row in expected]
+    assert sorted(map(str, rows)) == sorted(named)
 
 
 # ---------------------------------------------------------------------------------- nothing else
