@@ -19,7 +19,6 @@ from pyspark.sql.types import StringType, StructType, TimestampType
 
 from chronolake import field_ids
 from chronolake.slices import arrow_types, columns, slice_reader, stored_slices
-from chronolake.slices.base_files import TableFolder
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import ChangedFileGroup, Changes
@@ -31,6 +30,7 @@ from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.driver import schema
 from chronolake_spark.read import evolution
 from chronolake_spark.stream import tasks
+from chronolake_spark.stream.task_reads import StreamedTable
 
 _BATCH_ROWS: Final = 65_536
 _VERSION, _TIMESTAMP = "_commit_version", "_commit_timestamp"
@@ -79,7 +79,7 @@ def plan(context: CatalogContext, request: ChangesRequest) -> ChangesPlan:
         return ChangesPlan(shown.json(), scans.text_of([]))
     slices = [side for group in changes.file_groups for side in (group.before, group.after) if side is not None]
     written = evolution.versions(table, definition, slices)
-    source = ChangedTable(
+    source = StreamedTable(
         base_path=definition.base_path,
         storage_options=table.storage_options,
         layout=_layout(shown, definition.schema),
@@ -130,23 +130,6 @@ def _stored(group: ChangedFileGroup) -> tuple[StoredSlice | None, StoredSlice | 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedTable:
-    """The table whose changes tasks read: ``shown`` are the columns of changes, ``layout`` those to read."""
-
-    base_path: str
-    storage_options: Mapping[str, str]
-    layout: pa.Schema
-    shown: pa.Schema
-    fields: Mapping[int, Sequence[SchemaField]]
-    ordering: Sequence[pa.Field]
-
-    def reader(self) -> SliceReader:
-        """The reader of the table's slices."""
-        folder = TableFolder.of(self.base_path, self.storage_options)
-        return SliceReader(folder, self.layout, self.fields, self.ordering)
-
-
 @dataclass(frozen=True)
 class ChangesPartition(InputPartition):  # type: ignore[misc]  # pyspark is untyped here
     """A pool of file groups, and the completion times of the range's instants by their requested times.
@@ -155,7 +138,7 @@ class ChangesPartition(InputPartition):  # type: ignore[misc]  # pyspark is unty
     compared. ``ended`` is the end of the range.
     """
 
-    source: ChangedTable
+    source: StreamedTable
     pool: Pool
     completed: Mapping[str, str]
     ended: str

@@ -2,8 +2,7 @@
 
 No other module names one, except ``pyspark_chronolake`` those of PySpark's daemon. ``pyproject.toml`` bounds
 the versions of PySpark. ``tests/spark/test_spark_internals.py`` has a test for each part, which fails when the
-part disappears. A catalog in Java would take the place of most of them
-(docs/decisions/0045-spark-format.md).
+part disappears. The SQL catalog needs few of them (docs/decisions/0105-sql-catalog.md).
 """
 
 from __future__ import annotations

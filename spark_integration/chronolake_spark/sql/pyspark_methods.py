@@ -3,7 +3,7 @@
 Spark cannot shuffle rows for a data source in Python, and does not tell it which columns a query needs. So
 ``load`` and ``save`` go to ``format_frames``, ``start`` of a stream to ``stream.starts``, and INSERT to
 ``commands``. ``sql`` and ``table`` first refresh the views of ``views``. All other calls go to PySpark
-unchanged. A catalog in Java would replace this module (docs/decisions/0045-spark-format.md).
+unchanged. The SQL catalog (docs/decisions/0105-sql-catalog.md) needs none of this.
 """
 
 from __future__ import annotations

@@ -27,8 +27,9 @@ _DELETE: Final = "delete"
 
 @dataclass(frozen=True, slots=True)
 class StreamedTable:
-    """The table of a stream, for tasks. Frames have the columns ``shown``, with the type of change.
+    """The table of a stream, or of changes in SQL, for tasks.
 
+    Frames have the columns ``shown``, with the type of change.
     ``layout`` has the columns of the table, and Hudi's, that a task reads.
     """
 

@@ -52,7 +52,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   @Override
   public String[][] listNamespaces() {
-    return StreamSupport.stream(ask("namespaces", request()).spliterator(), false)
+    return StreamSupport.stream(ask("namespaces", PythonProcess.request()).spliterator(), false)
         .map(namespace -> new String[] {namespace.asText()})
         .toArray(String[][]::new);
   }
@@ -123,17 +123,17 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   @Override
   public Table loadTable(Identifier table) throws NoSuchTableException {
-    return load(table, request());
+    return load(table, PythonProcess.request());
   }
 
   @Override
   public Table loadTable(Identifier table, String version) throws NoSuchTableException {
-    return load(table, request().put("version", version));
+    return load(table, PythonProcess.request().put("version", version));
   }
 
   @Override
   public Table loadTable(Identifier table, long micros) throws NoSuchTableException {
-    return load(table, request().put("micros", micros));
+    return load(table, PythonProcess.request().put("micros", micros));
   }
 
   private Table load(Identifier table, ObjectNode state) throws NoSuchTableException {
@@ -180,7 +180,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   private JsonNode created(Identifier table, TableInfo info)
       throws TableAlreadyExistsException, NoSuchNamespaceException {
-    ObjectNode request = named(request(), table);
+    ObjectNode request = named(PythonProcess.request(), table);
     request.put("schema", info.schema().json());
     request.set("columns", NewColumns.described(info.columns()));
     request.set("partitions", described(info.partitions()));
@@ -197,7 +197,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   @Override
   public Table alterTable(Identifier table, TableChange... changes) throws NoSuchTableException {
-    ObjectNode request = named(request(), table);
+    ObjectNode request = named(PythonProcess.request(), table);
     request.set("changes", TableChanges.described(changes));
     try {
       return ChronolakeTable.of(this, table, ask("alter", request));
@@ -209,7 +209,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   @Override
   public boolean dropTable(Identifier table) {
     try {
-      ask("drop", named(request(), table));
+      ask("drop", named(PythonProcess.request(), table));
       return true;
     } catch (Refusal refusal) {
       if (refusal.code().equals("table-not-found")) {
@@ -223,7 +223,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   public void renameTable(Identifier from, Identifier to)
       throws NoSuchTableException, TableAlreadyExistsException {
     try {
-      ask("rename", named(request(), from).put("to", text(to)));
+      ask("rename", named(PythonProcess.request(), from).put("to", text(to)));
     } catch (Refusal refusal) {
       if (refusal.code().equals("table-exists")) {
         throw new TableAlreadyExistsException(to);
@@ -237,27 +237,24 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   /** The answer of the Python process to a request about this catalog. */
   JsonNode ask(String operation, ObjectNode request) {
     SparkSession session = SparkSession.active();
-    PythonProcess python = PythonProcess.running(session.sparkContext());
-    request.set("options", json(options));
-    request.put("session", python.kept(session));
-    return python.ask(operation, request);
+    return ask(PythonProcess.running(session.sparkContext()), session, operation, request);
   }
 
   /** The answer to a request about the rows of a frame, in the session of the frame. */
   JsonNode askWithFrame(String operation, ObjectNode request, Dataset<Row> rows) {
     SparkSession session = rows.sparkSession();
     PythonProcess python = PythonProcess.running(session.sparkContext());
-    request.set("options", json(options));
-    request.put("session", python.kept(session));
-    return python.ask(operation, request.put("frame", python.lent(rows)));
+    return ask(python, session, operation, request.put("frame", python.lent(rows)));
   }
 
-  static ObjectNode request() {
-    return PythonProcess.JSON.createObjectNode();
+  private JsonNode ask(
+      PythonProcess python, SparkSession session, String operation, ObjectNode request) {
+    request.set("options", json(options));
+    return python.ask(operation, request.put("session", python.kept(session)));
   }
 
   private static ObjectNode of(String[] namespace) {
-    return request().put("namespace", String.join(".", namespace));
+    return PythonProcess.request().put("namespace", String.join(".", namespace));
   }
 
   static ObjectNode named(ObjectNode request, Identifier table) {
@@ -269,7 +266,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   }
 
   static ObjectNode json(Map<String, String> texts) {
-    ObjectNode node = request();
+    ObjectNode node = PythonProcess.request();
     texts.forEach(node::put);
     return node;
   }

@@ -22,7 +22,7 @@ public class ChronolakeCatalogWithChanges extends ChronolakeCatalog {
   public Changelog loadChangelog(
       Identifier table, ChangelogContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
-    ObjectNode request = named(request(), table);
+    ObjectNode request = named(PythonProcess.request(), table);
     ChangelogRange range = context.range();
     request.put("from_inclusive", range.startingBoundInclusive());
     request.put("to_inclusive", range.endingBoundInclusive());

@@ -12,7 +12,6 @@ import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.read.LocalScan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
-import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -49,12 +48,7 @@ final class MetadataTable implements SupportsRead {
 
   @Override
   public Column[] columns() {
-    Column[] columns = new Column[schema.size()];
-    for (int i = 0; i < columns.length; i++) {
-      StructField field = schema.fields()[i];
-      columns[i] = Column.create(field.name(), field.dataType(), field.nullable());
-    }
-    return columns;
+    return ChronolakeTable.columns(schema);
   }
 
   @Override

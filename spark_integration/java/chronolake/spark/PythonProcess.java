@@ -13,8 +13,8 @@ import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.HexFormat;
+import java.util.IdentityHashMap;
 import java.util.Map;
-import java.util.WeakHashMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
@@ -42,7 +42,7 @@ final class PythonProcess {
   private final Writer requests;
   private final AtomicLong numbers = new AtomicLong();
   private final Map<Long, CompletableFuture<JsonNode>> waiting = new ConcurrentHashMap<>();
-  private final Map<Object, String> kept = new WeakHashMap<>();
+  private final Map<Object, String> kept = new IdentityHashMap<>();
 
   /** The process of this application, started at its first use, and again if it has ended. */
   static synchronized PythonProcess running(SparkContext context) {
@@ -151,7 +151,7 @@ final class PythonProcess {
     }
   }
 
-  /** The name by which Python reaches an object of Java, for as long as the object is alive. */
+  /** The name by which Python reaches an object of Java, until this application ends. */
   String kept(Object object) {
     synchronized (kept) {
       return kept.computeIfAbsent(object, given -> gateway.getGateway().putNewObject(given));
