@@ -24,6 +24,7 @@ from chronolake_metastore.iceberg.catalog import Catalog
 from chronolake_metastore.queries import credentials, namespaces, tables
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.vending import Vendor
+from chronolake_model import decoding
 from chronolake_model.names import NAME_PATTERN, split_table_name
 
 PAGE_MAX: Final = 1_000
@@ -214,7 +215,7 @@ async def _credentials(caller: Caller, table: str, vendor: Vendor) -> list[dict[
 
 def _with(answer: bytes, found: list[dict[str, Any]]) -> bytes:
     """The answer with credentials: older clients find them in its ``config``."""
-    document = msgspec.json.decode(answer, type=dict[str, msgspec.Raw])
+    document = decoding.decode(answer, dict[str, msgspec.Raw])
     config = msgspec.json.decode(document["config"]) | found[0]["config"]
     document["config"] = msgspec.Raw(msgspec.json.encode(config))
     document["storage-credentials"] = msgspec.Raw(msgspec.json.encode(found))
