@@ -58,10 +58,10 @@ class WriteJob:
     ``stored`` and ``new_file_ids`` the slices, and the file ids of new file groups (with a bucket index of
     those that are not the first of their bucket), that the driver knows: none, if tasks look them up.
     ``versions`` has the columns of known versions of the schema. ``refuses_repeated_keys`` if two rows of one
-    key are an error. ``kept_columns`` are those whose stored values stay. ``log_format`` is that of the log
-    files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are merged into
-    their base files, whatever the type of the table. If it ``begins_with_logs``, new file groups of a
-    merge-on-read table begin with a log file, and not with a base file. ``looks_keys_up`` if an index other
+    key are an error, unless both delete. ``kept_columns`` are those whose stored values stay. ``log_format`` is
+    that of the log files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are
+    merged into their base files, whatever the type of the table. If it ``begins_with_logs``, new file groups of
+    a merge-on-read table begin with a log file, and not with a base file. ``looks_keys_up`` if an index other
     than buckets finds the file groups of keys. With ``has_key_filters`` the footers of base files get key
     ranges and bloom filters. If it ``copies_records``, the rows are stored records, which keep the commit times
     and sequence numbers that they have. ``storage_options`` are the access to the base path. ``owner`` is the
@@ -321,7 +321,7 @@ class _GroupWriter:
         latest = merge.latest_per_key(rows, self._job.ordering_fields)
         incoming = latest.records
         if self._job.refuses_repeated_keys and len(incoming) < len(rows):
-            raise row_checks.repeated_keys(rows)
+            row_checks.refuse_repeated_keys(rows)
         if latest.ambiguous and self._job.existing is not Existing.FAIL:
             raise row_checks.ambiguous_order(latest)
         self._superseded = len(rows) - len(incoming)

@@ -67,10 +67,15 @@ def _check_floating(values: pa.ChunkedArray, ordering_field: str) -> None:
             )
 
 
-def repeated_keys(rows: pa.Table) -> errors.DuplicateKeys:
-    """The error of a source that has several rows for one record."""
-    key, count = repeated(rows)
-    return errors.DuplicateKeys(
+def refuse_repeated_keys(rows: pa.Table) -> None:
+    """Raise ``DuplicateKeys`` if several rows are of one record, unless all of them delete it."""
+    keys = rows[columns.RECORD_KEY].cast(pa.large_string())
+    upserted = keys.filter(pc.invert(rows[columns.DELETE])).unique()
+    others = rows.filter(pc.is_in(keys, value_set=upserted))
+    if len(others) == len(upserted):
+        return
+    key, count = repeated(others)
+    raise errors.DuplicateKeys(
         f"{count} rows of the source change or insert the record with the key {key!r}: keep one of them in the "
         "source, or add conditions to the clauses",
         {"duplicates": count, "record_key": key},

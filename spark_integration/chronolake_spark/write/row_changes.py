@@ -173,7 +173,8 @@ def _in_order_of_keys(rows: DataFrame, changed: StagedStatement, kept: contextli
     names = rows.columns
     rows = locating.persisted(rows, kept)
     deletes, inserts = rows.where(columns.DELETE), rows.where(columns.IS_NEW)
-    stored = deletes.select(*_PLACE, sf.col(FILE_ID).alias(_STORED))
+    # Several rows of a source may delete one record.
+    stored = deletes.select(*_PLACE, sf.col(FILE_ID).alias(_STORED)).distinct()
     replaced = inserts.join(stored, _PLACE, "left")
     if changed.definition.merge_fields and (example := replaced.where(f"{_STORED} is not null").first()):
         raise errors.DuplicateKeys(
@@ -182,11 +183,11 @@ def _in_order_of_keys(rows: DataFrame, changed: StagedStatement, kept: contextli
             "statements",
             {"record_key": example[columns.RECORD_KEY]},
         )
-    replaced = replaced.withColumns(
-        {FILE_ID: sf.col(_STORED), columns.IS_NEW: sf.col(_STORED).isNull()}
-    ).select(*names)
+    replaced = schema.selected(
+        replaced.withColumns({FILE_ID: sf.col(_STORED), columns.IS_NEW: sf.col(_STORED).isNull()}), names
+    )
     others = rows.where(f"not {columns.DELETE} and not {columns.IS_NEW}")
-    gone = deletes.join(inserts.select(*_PLACE), _PLACE, "left_anti").select(*names)
+    gone = schema.selected(deletes.join(inserts.select(*_PLACE), _PLACE, "left_anti"), names)
     return others.unionByName(gone).unionByName(replaced)
 
 
@@ -253,7 +254,7 @@ def _of_record_index(
         )
     freed = rows.where(columns.DELETE).select(columns.RECORD_KEY)
     names = [name for name in inserts.columns if name != FILE_ID]
-    moved = inserts.join(freed, columns.RECORD_KEY, "left_semi").select(*names)
-    others = inserts.join(freed, columns.RECORD_KEY, "left_anti").select(*names)
+    moved = schema.selected(inserts.join(freed, columns.RECORD_KEY, "left_semi"), names)
+    others = schema.selected(inserts.join(freed, columns.RECORD_KEY, "left_anti"), names)
     found = record_locating.of_new_keys(others, table, changed.definition, as_of, kept)
     return moved.unionByName(schema.selected(found.rows, names)), found.slices
