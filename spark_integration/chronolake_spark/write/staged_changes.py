@@ -46,7 +46,17 @@ delete."""
 DELETED, UPDATED, INSERTED = 0, 1, 2
 FILE_ID: Final = "_chronolake_file_id"
 """The file group of the stored row, null for a row that inserts a record."""
-_CONTROL: Final = (*columns.CONTROL, columns.IS_NEW, FILE_ID)
+_CONTROL: Final = pa.schema(
+    [
+        (columns.RECORD_KEY, pa.string()),
+        (columns.PARTITION_PATH, pa.string()),
+        (columns.BUCKET, pa.int32()),
+        (columns.DELETE, pa.bool_()),
+        (columns.IS_NEW, pa.bool_()),
+        (FILE_ID, pa.string()),
+    ]
+)
+"""The first columns of staged rows. Spark has large texts if ``spark.sql.execution.arrow.useLargeVarTypes``."""
 
 
 class Staging(msgspec.Struct, frozen=True):
@@ -223,7 +233,8 @@ class ChangeTagging:
     def _table_of(
         self, control: Sequence[pa.Array], file_ids: pa.Array, own: Mapping[str, pa.Array]
     ) -> pa.Table:
-        return pa.table(dict(zip(_CONTROL, [*control, file_ids], strict=True)) | dict(own))
+        values = zip(_CONTROL, [*control, file_ids], strict=True)
+        return pa.table({field.name: column.cast(field.type) for field, column in values} | dict(own))
 
     def _places(self, rows: pa.Table) -> tuple[pa.ChunkedArray, pa.ChunkedArray, pa.Array]:
         """The record key, the partition path and the bucket of rows to write."""
