@@ -14,22 +14,24 @@ from tools import make_jar
 
 _INTERNAL_IMPORT = re.compile(
     r"^import org\.apache\.spark\.(?:sql\.)?"
-    r"((?:execution|classic|internal|catalyst\.(?:expressions|plans|trees)|storage|SparkEnv)[\w.]*);",
+    r"((?:execution|classic|internal|catalyst\.(?:expressions|plans|trees)|storage|rdd\.BlockRDD|SparkEnv)[\w.]*);",
     re.MULTILINE,
 )
 _CLASSES = {
-    "SparkEnv": ["RowSpill"],
+    "SparkEnv": ["KeptRows", "RowSpill"],
     "catalyst.expressions.AttributeReference": ["Conditions"],
     "catalyst.expressions.Expression": ["Conditions", "NativeParquet", "SlicesScanBuilder"],
     "catalyst.expressions.GenericInternalRow": ["ChangeWriter", "MetadataTable"],
     "catalyst.expressions.InSet": ["Conditions"],
     "catalyst.expressions.JoinedRow": ["ChangeWriter"],
     "catalyst.expressions.Literal": ["Conditions"],
-    "catalyst.expressions.UnsafeProjection": ["ChangeWriter"],
-    "catalyst.expressions.UnsafeRow": ["RowSpill"],
+    "catalyst.expressions.UnsafeProjection": ["ChangeWriter", "KeptRows"],
+    "catalyst.expressions.UnsafeRow": ["KeptRows", "RowSpill"],
     "catalyst.plans.logical.LogicalPlan": ["AnalysedPlans"],
     "classic.SparkSession": ["NativeParquet"],
+    "execution.QueryExecution": ["AnalysedPlans"],
     "execution.RowToColumnConverter": ["RowsAsColumns"],
+    "execution.SQLExecution": ["AnalysedPlans"],
     "execution.datasources.parquet.ParquetFileFormat": ["NativeParquet"],
     "execution.datasources.v2.DataSourceV2Relation": ["AnalysedPlans"],
     "execution.datasources.v2.parquet.ParquetScanBuilder": ["NativeParquet"],
@@ -39,6 +41,10 @@ _CLASSES = {
     "execution.datasources.v2.python.PythonWriterCommitMessage": ["PythonSource"],
     "execution.vectorized.OnHeapColumnVector": ["RowsAsColumns"],
     "internal.connector.SupportsPushDownCatalystFilters": ["SlicesScanBuilder"],
+    "rdd.BlockRDD": ["KeptRows"],
+    "storage.BlockId": ["KeptRows"],
+    "storage.RDDBlockId": ["KeptRows"],
+    "storage.StorageLevel": ["KeptRows"],
     "storage.TempLocalBlockId": ["RowSpill"],
 }
 """Spark's internal classes, which a release may change, and the files that use them."""

@@ -5,8 +5,11 @@ import java.util.List;
 import java.util.function.Predicate;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.execution.QueryExecution;
+import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
@@ -17,7 +20,17 @@ final class AnalysedPlans {
 
   /** The tables of a query, also of its subqueries and views, for which the condition holds. */
   static List<Table> tables(Dataset<Row> rows, Predicate<Table> condition) {
-    LogicalPlan plan = ((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution().analyzed();
+    return tables(((org.apache.spark.sql.classic.Dataset<Row>) rows).queryExecution(), condition);
+  }
+
+  /** The same of the query of the statement that this thread runs. */
+  static List<Table> tablesOfStatement(Predicate<Table> condition) {
+    String id = SparkSession.active().sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
+    return tables(SQLExecution.getQueryExecution(Long.parseLong(id)), condition);
+  }
+
+  private static List<Table> tables(QueryExecution execution, Predicate<Table> condition) {
+    LogicalPlan plan = execution.analyzed();
     return new ArrayList<>(
         CollectionConverters.asJava(plan.collectWithSubqueries(new Tables(condition))));
   }

@@ -117,9 +117,11 @@ class ChronolakeTable
   public Set<TableCapability> capabilities() {
     return EnumSet.of(
         TableCapability.BATCH_READ,
+        TableCapability.BATCH_WRITE,
         TableCapability.V1_BATCH_WRITE,
         TableCapability.TRUNCATE,
         TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.OVERWRITE_DYNAMIC,
         TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
   }
 
@@ -167,7 +169,7 @@ class ChronolakeTable
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new FrameWrite(this, info.options().asCaseSensitiveMap());
+    return new FrameWrite(this, info);
   }
 
   /** Whether this is the same table as another one, in its newest state: no time travel. */

@@ -2,33 +2,56 @@ package chronolake.spark;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.function.Predicate;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.expressions.Literal;
 import org.apache.spark.sql.connector.expressions.NamedReference;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.SupportsDynamicOverwrite;
 import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.sources.InsertableRelation;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * An append to a table, or an overwrite: the Python process takes the frame of the rows, and writes it as
  * {@code SparkTable} does. So each index finds its file groups, and rows are shuffled by them.
+ *
+ * <p>Spark gives no frame to an overwrite of the partitions that its rows have: tasks keep these rows before.
  */
-final class FrameWrite implements SupportsOverwriteV2, V1Write {
+final class FrameWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite, V1Write {
+  private static final String PARTITIONS = "partitions";
+
   private final ChronolakeTable table;
+  private final CaseInsensitiveStringMap given;
+  private final StructType schema;
   private final Map<String, String> options;
   private final ArrayNode partition = PythonProcess.JSON.createArrayNode();
   private boolean overwrites;
 
-  FrameWrite(ChronolakeTable table, Map<String, String> options) {
+  FrameWrite(ChronolakeTable table, LogicalWriteInfo info) {
     this.table = table;
-    this.options = options;
+    this.given = info.options();
+    this.schema = info.schema();
+    this.options = new HashMap<>(given.asCaseSensitiveMap());
+  }
+
+  @Override
+  public FrameWrite overwriteDynamicPartitions() {
+    if (!given.containsKey(PARTITIONS)) {
+      options.put(PARTITIONS, "dynamic");
+    }
+    return truncate();
   }
 
   @Override
@@ -81,33 +104,65 @@ final class FrameWrite implements SupportsOverwriteV2, V1Write {
 
   @Override
   public String description() {
-    return "chronolake " + table.name();
+    return "chronolake " + table.name() + (overwrites ? " (overwrite)" : " (append)");
+  }
+
+  /** What EXPLAIN shows. */
+  @Override
+  public String toString() {
+    return description();
   }
 
   @Override
   public InsertableRelation toInsertableRelation() {
-    return (rows, ignored) -> write(rows);
+    return (rows, ignored) -> write(rows, AnalysedPlans.tables(rows, this::isThisTable));
   }
 
-  private void write(Dataset<Row> rows) {
+  @Override
+  public BatchWrite toBatch() {
+    return new OfKeptRows();
+  }
+
+  private boolean isThisTable(Table read) {
+    return read instanceof ChronolakeTable other && other.isNewestOf(table);
+  }
+
+  /** Writes rows, which are computed from states of this table if the query reads it. */
+  private void write(Dataset<Row> rows, List<Table> read) {
     ObjectNode request = PythonProcess.request();
     request.put("mode", overwrites ? "overwrite" : "append");
     request.set("write_options", ChronolakeCatalog.json(options));
     request.set("partition", partition);
     ArrayNode states = request.putArray("computed_from");
     if (overwrites) {
-      statesRead(rows).forEach(states::add);
+      read.forEach(each -> states.add(((ChronolakeTable) each).state()));
     }
     table.write(request, rows);
   }
 
-  /** The states of this table that the rows are computed from, without those that the query names. */
-  private List<String> statesRead(Dataset<Row> rows) {
-    Predicate<Table> isThis = read -> read instanceof ChronolakeTable other && other.isNewestOf(table);
-    List<String> states = new ArrayList<>();
-    for (Table read : AnalysedPlans.tables(rows, isThis)) {
-      states.add(((ChronolakeTable) read).state());
+  private final class OfKeptRows implements BatchWrite {
+    private final KeptRows kept = new KeptRows(schema);
+
+    @Override
+    public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+      return kept.writers();
     }
-    return states;
+
+    @Override
+    public void commit(WriterCommitMessage[] messages) {
+      try (kept) {
+        write(kept.frame(messages), AnalysedPlans.tablesOfStatement(FrameWrite.this::isThisTable));
+      }
+    }
+
+    @Override
+    public void abort(WriterCommitMessage[] messages) {
+      kept.close();
+    }
+
+    @Override
+    public String toString() {
+      return description();
+    }
   }
 }

@@ -53,8 +53,13 @@ final class PythonSource {
     return new PythonBatchWrite(source, NAME, changed, false);
   }
 
-  /** The message of a task of such a write, as Python has pickled it. */
-  static byte[] pickled(WriterCommitMessage message) {
+  /** The content of the message of a task, such as what Python has pickled. */
+  static byte[] content(WriterCommitMessage message) {
     return ((PythonWriterCommitMessage) message).pickledMessage();
+  }
+
+  /** A message of a task with another content. A class of this jar may be loaded twice: executors have their own. */
+  static WriterCommitMessage message(byte[] content) {
+    return new PythonWriterCommitMessage(content);
   }
 }

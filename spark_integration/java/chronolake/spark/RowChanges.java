@@ -1,5 +1,6 @@
 package chronolake.spark;
 
+import java.util.Locale;
 import org.apache.spark.sql.connector.expressions.Expressions;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.read.ScanBuilder;
@@ -17,7 +18,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 record RowChanges(ChronolakeTable table, Command command) implements SupportsDelta {
   @Override
   public String description() {
-    return "chronolake " + table.name();
+    return "chronolake " + table.name() + " (" + command.name().toLowerCase(Locale.ROOT) + ")";
+  }
+
+  /** What EXPLAIN shows. */
+  @Override
+  public String toString() {
+    return description();
   }
 
   @Override
@@ -57,6 +64,11 @@ record RowChanges(ChronolakeTable table, Command command) implements SupportsDel
     @Override
     public String description() {
       return RowChanges.this.description();
+    }
+
+    @Override
+    public String toString() {
+      return description();
     }
 
     @Override

@@ -64,7 +64,7 @@ final class StagedChanges implements DeltaBatchWrite {
     ArrayNode texts = request.putArray("messages");
     for (WriterCommitMessage message : messages) {
       if (message != null) {
-        texts.add(Base64.getEncoder().encodeToString(PythonSource.pickled(message)));
+        texts.add(Base64.getEncoder().encodeToString(PythonSource.content(message)));
       }
     }
     table.ask("complete_statement", request);
