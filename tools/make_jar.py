@@ -10,6 +10,7 @@ jars of the installed PySpark, or those of the folder ``--against``.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import importlib.util
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "spark_integration" / "java"
 JAR = ROOT / "spark_integration" / "chronolake_spark" / "jars" / "chronolake-spark.jar"
+BUILD = "chronolake/spark/build"
+"""The entry of the jar by which Python knows the jar that is installed with it."""
 _RELEASE = "17"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _NO_JDK = (
@@ -47,12 +50,20 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         compiled = _compiled(sources, given.against or _jars_of_pyspark(), Path(folder))
         if compiled:
+            Path(folder, BUILD).write_text(_digest(sources), encoding="utf-8")
             _pack(Path(folder), given.output)
     return 0 if compiled else 1
 
 
 def _is_current(jar: Path, sources: list[Path]) -> bool:
     return jar.exists() and all(source.stat().st_mtime <= jar.stat().st_mtime for source in sources)
+
+
+def _digest(sources: list[Path]) -> str:
+    digest = hashlib.sha256()
+    for source in sources:
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def _jars_of_pyspark() -> Path:

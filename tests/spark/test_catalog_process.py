@@ -13,11 +13,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 import chronolake
 from chronolake_model.vocabulary import State
 from chronolake_spark import SparkTable, errors
-from chronolake_spark.catalogs import operations, process, statements
+from chronolake_spark.catalogs import operations, process, registering, statements
 from chronolake_spark.catalogs.context import CatalogContext
 
 _REQUESTS = 60
@@ -51,6 +52,33 @@ def test_each_request_is_answered_while_all_others_wait(monkeypatch: pytest.Monk
     monkeypatch.setattr(os, "_exit", exit_when_answered)
     with pytest.raises(Ended):
         process.main()
+
+
+@pytest.mark.skipif(not registering.JAR.exists(), reason="the Java part is not built: there is no JDK")
+def test_the_jar_of_another_release_is_refused_in_one_line() -> None:
+    answer = process._answered({"operation": "namespaces"}, None, "of another release")  # type: ignore[arg-type]
+    assert "the jar of the catalog is of another release" in answer["refusal"]["message"]
+    assert str(registering.JAR) in answer["refusal"]["message"]
+
+
+@pytest.mark.spark
+def test_sessions_that_are_used_no_more_are_forgotten(lake: SparkSession) -> None:
+    """In the JVM: each object that Python can reach is kept there."""
+    lake.sql("SHOW NAMESPACES IN lake").collect()
+    process_class = lake._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    running = process_class.loadClass("chronolake.spark.PythonProcess").getDeclaredField("running")
+    running.setAccessible(True)
+    sessions = running.get(None).getClass().getDeclaredField("sessions")
+    sessions.setAccessible(True)
+    known = sessions.get(running.get(None))
+    for _ in range(110):
+        other = lake.newSession()
+        other._jsparkSession.catalog().currentCatalog()
+        for name in ("", ".url"):
+            other.conf.set(f"spark.sql.catalog.lake{name}", lake.conf.get(f"spark.sql.catalog.lake{name}"))
+        other.sql("SHOW NAMESPACES IN lake")
+    assert known.size() == 100
+    lake.sql("SHOW NAMESPACES IN lake").collect()
 
 
 @pytest.mark.spark

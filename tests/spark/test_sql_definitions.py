@@ -131,6 +131,7 @@ _KEYED = "TBLPROPERTIES (record_key = 'id')"
         (f"(id INT) CLUSTERED BY (id) INTO 4 BUCKETS {_KEYED}", "TBLPROPERTIES (buckets = '8')"),
         (f"(id INT) CLUSTER BY (id) {_KEYED}", "TBLPROPERTIES (buckets = '8')"),
         (f"(id INT COMMENT 'the key') {_KEYED}", "columns have no comments"),
+        (f"(id INT, at ARRAY<STRUCT<x: INT COMMENT 'here'>>) {_KEYED}", "COMMENT of at.element.x"),
         (f"(id INT, n INT DEFAULT 3) {_KEYED}", "default"),
         (f"(id INT, n INT GENERATED ALWAYS AS (id + 1)) {_KEYED}", "generated column"),
         (f"(id INT) USING orc {_KEYED}", "USING chronolake, not USING orc"),
@@ -179,6 +180,7 @@ def test_columns_are_altered_as_the_server_allows(
     for change, advice in (
         ("ADD COLUMN price DOUBLE FIRST", "leave out FIRST or AFTER of price"),
         ("ADD COLUMN price DOUBLE COMMENT 'euro'", "columns have no comments"),
+        ("ADD COLUMN price STRUCT<x: INT COMMENT 'euro'>", "COMMENT of price.x"),
         ("ADD COLUMN price DOUBLE NOT NULL", "price"),
         ("ALTER COLUMN count AFTER id", "keep their order"),
         ("ALTER COLUMN count COMMENT 'n'", "columns have no comments"),

@@ -120,7 +120,11 @@ def test_a_dynamic_overwrite_replaces_the_partitions_that_its_rows_have(
     many = lake.range(100, 600, numPartitions=3).selectExpr("id", "'b' as day", "cast(id as double) as price")
     many.writeTo(name).overwritePartitions()
     sales(lake).writeTo(name).overwritePartitions()
-    assert rows_of(table) == [(10, "a", 1.0), (30, None, 3.0), *((id, "b", float(id)) for id in range(100, 600))]
+    assert rows_of(table) == [
+        (10, "a", 1.0),
+        (30, None, 3.0),
+        *((id, "b", float(id)) for id in range(100, 600)),
+    ]
     with pytest.raises(PySparkException, match="differ from another row"):
         sales(lake, (5, "a", 5.0), (5, "a", 6.0)).writeTo(name).overwritePartitions()
     assert rows_of(table)[0] == (10, "a", 1.0)
@@ -160,8 +164,7 @@ def test_rows_of_a_dynamic_overwrite_are_of_one_attempt_of_each_task_and_let_go(
     (tmp_path / "first").touch()
 
     def fail_once(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            yield batch
+        yield from batches
         with contextlib.suppress(FileNotFoundError):
             (tmp_path / "first").unlink()
             raise RuntimeError("after the rows of the first attempt")

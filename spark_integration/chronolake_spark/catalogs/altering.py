@@ -144,6 +144,7 @@ def _refuse_unsupported(change: ChangeOfSpark, path: str) -> None:
 def _type(change: ChangeOfSpark) -> str:
     assert change.type is not None
     given: DataType = _parse_datatype_json_string(change.type)
+    new_tables.refuse_comments(given, nested_fields.join(change.column))
     return schema.text_of(given, change.column[-1])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
 from chronolake.errors import BasePathTaken
@@ -96,6 +96,8 @@ def create(context: CatalogContext, request: TableToMake) -> TableOfSpark:
         **made_with,
     }
     struct = StructType.fromJson(msgspec.json.decode(request.schema))
+    for field in struct:
+        refuse_comments(field.dataType, field.name)
     if LOCATION in given:
         table = _made(context, request.table, struct, _plain(given[LOCATION]), definition)
     else:
@@ -130,6 +132,24 @@ def _refuse_unsupported(request: TableToMake) -> None:
             f"tables have no constraints: leave out {request.constraints[0]}; the record key is TBLPROPERTIES "
             "(record_key = 'id')"
         )
+
+
+def refuse_comments(type_: DataType, path: str) -> None:
+    """Raise ``InvalidOption`` if a field inside the type of the column ``path`` has a comment."""
+    match type_:
+        case StructType():
+            for field in type_:
+                inner = f"{path}.{field.name}"
+                if COMMENT in field.metadata:
+                    raise errors.InvalidOption(f"fields have no comments: leave out COMMENT of {inner}")
+                refuse_comments(field.dataType, inner)
+        case ArrayType():
+            refuse_comments(type_.elementType, f"{path}.element")
+        case MapType():
+            refuse_comments(type_.keyType, f"{path}.key")
+            refuse_comments(type_.valueType, f"{path}.value")
+        case _:
+            pass
 
 
 def _refuse_other_provider(context: CatalogContext, provider: str | None) -> None:

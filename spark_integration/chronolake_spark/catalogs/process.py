@@ -14,23 +14,30 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 import msgspec
 from pyspark.errors import PySparkException, PythonException
 
 from chronolake.errors import ChronolakeError
 from chronolake_model.decoding import decode
-from chronolake_spark.catalogs import operations
+from chronolake_spark.catalogs import operations, registering
 from chronolake_spark.catalogs.sessions import Sessions
 from chronolake_spark.driver import spark_failures
 
+_FORGET: Final = "forget"
+"""The one field of a line that is no request: the name of a session that Java has let go of."""
+
 
 class _Gateway(msgspec.Struct, frozen=True):
-    """The first line of the input: where Java's objects are reached, and the secret for it."""
+    """The first line of the input: where Java's objects are reached, and the secret for it.
+
+    ``build`` says what the jar was made of; a jar of an earlier release does not say it.
+    """
 
     port: int
     secret: str
+    build: str = ""
 
 
 def main() -> None:
@@ -44,7 +51,12 @@ def main() -> None:
 
     def answer(line: str) -> None:
         request = decode(line, dict[str, Any])
-        text = msgspec.json.encode({"number": request["number"], **_answered(request, sessions)}).decode()
+        if _FORGET in request:
+            sessions.forget(request[_FORGET])
+            return
+        text = msgspec.json.encode(
+            {"number": request["number"], **_answered(request, sessions, gateway.build)}
+        ).decode()
         with lock:
             answers.write(text + "\n")
             answers.flush()
@@ -63,8 +75,9 @@ def _own_output() -> TextIO:
     return answers
 
 
-def _answered(request: dict[str, Any], sessions: Sessions) -> dict[str, Any]:
+def _answered(request: dict[str, Any], sessions: Sessions, build: str) -> dict[str, Any]:
     try:
+        registering.refuse_another_jar(build)
         return {"result": operations.run(request, sessions)}
     except ChronolakeError as error:
         return _refusal(error.code, str(error))

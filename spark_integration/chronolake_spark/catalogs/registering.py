@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -9,6 +11,8 @@ from typing import Any, Final
 from chronolake_spark import errors
 
 JAR: Final = Path(__file__).parent.parent / "jars" / "chronolake-spark.jar"
+_BUILD: Final = "chronolake/spark/build"
+"""The entry of the jar that says what it was made of."""
 _CLASS: Final = "chronolake.spark.ChronolakeCatalog"
 _CHANGES_SINCE: Final = (4, 3)
 """The version of Spark that has ``CHANGES FROM``, for which the class has another name."""
@@ -39,3 +43,17 @@ def catalog(spark: Any, name: str, url: str | None = None, options: Mapping[str,
         spark.conf.set(f"{prefix}.{option}", text)
     has_changes = tuple(map(int, spark.version.split(".")[:2])) >= _CHANGES_SINCE
     spark.conf.set(prefix, f"{_CLASS}WithChanges" if has_changes else _CLASS)
+
+
+@functools.cache
+def refuse_another_jar(build: str) -> None:
+    """Raise ``JarNotFound`` if the jar that Spark runs is not the one of this installation, which has one."""
+    if not JAR.exists():
+        return
+    with zipfile.ZipFile(JAR) as jar:
+        installed = jar.read(_BUILD).decode()
+    if build != installed:
+        raise errors.JarNotFound(
+            "the jar of the catalog is of another release than the chronolake in the driver's Python: give "
+            f"Spark the jar of that installation, {JAR}, and start the application again"
+        )

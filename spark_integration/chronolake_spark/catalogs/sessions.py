@@ -51,6 +51,11 @@ class Sessions:
                 self._sessions[name] = spark_internals.attached(self._java, self._object(name))
             return self._sessions[name]
 
+    def forget(self, name: str) -> None:
+        """Let go of a session that Java has let go of."""
+        with self._lock:
+            self._sessions.pop(name, None)
+
     def frame(self, name: str, session: SparkSession) -> DataFrame:
         """The frame that Java calls so."""
         return DataFrame(self._object(name), session)

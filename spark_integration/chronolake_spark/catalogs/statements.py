@@ -13,6 +13,7 @@ import base64
 import contextlib
 import pickle
 import threading
+from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
@@ -87,8 +88,8 @@ class StatementFailed(Exception):
 
 _STATEMENTS: dict[str, _Statement] = {}
 """The statements that run, by their ids."""
-_ABORTED: set[str] = set()
-"""The ids of statements that were aborted; one may be aborted while it is begun."""
+_ABORTED: deque[str] = deque(maxlen=1_000)
+"""The ids of the last statements that were aborted; one may be aborted while it is begun."""
 _LOCK = threading.Lock()
 
 
@@ -139,7 +140,7 @@ def complete(context: CatalogContext, request: CompleteStatement) -> None:
 def abort(context: CatalogContext, request: AbortStatement) -> None:
     """Roll a statement back, unless it has ended."""
     with _LOCK:
-        _ABORTED.add(request.statement)
+        _ABORTED.append(request.statement)
     statement = _taken(request.statement)
     if statement is None:
         return

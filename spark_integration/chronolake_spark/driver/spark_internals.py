@@ -54,6 +54,10 @@ def attached(java: JavaGateway, session: JavaObject) -> SparkSession:
         java_context = java.jvm.JavaSparkContext(session.sparkContext())
         conf = SparkConf(_jvm=java.jvm, _jconf=session.sparkContext().getConf())
         context = SparkContext(gateway=java, jsc=java_context, conf=conf)
+        # PySpark keeps the first session that it knows, and makes it the default one: so it is the default one.
+        default = getattr(java.jvm, f"{_CLASSIC}.SparkSession").getDefaultSession()
+        if default.isDefined():
+            SparkSession(context, default.get())
     return SparkSession(context, session)
 
 

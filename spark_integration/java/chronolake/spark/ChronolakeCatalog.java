@@ -250,7 +250,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   private JsonNode ask(
       PythonProcess python, SparkSession session, String operation, ObjectNode request) {
     request.set("options", json(options));
-    return python.ask(operation, request.put("session", python.kept(session)));
+    return python.ask(session, operation, request);
   }
 
   private static ObjectNode of(String[] namespace) {

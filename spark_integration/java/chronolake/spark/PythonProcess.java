@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.BufferedReader;
 import java.io.File;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.OutputStreamWriter;
 import java.io.UncheckedIOException;
 import java.io.Writer;
@@ -13,7 +14,7 @@ import java.net.InetAddress;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.util.HexFormat;
-import java.util.IdentityHashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -21,6 +22,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
+import org.apache.spark.sql.SparkSession;
 import py4j.GatewayServer;
 
 /**
@@ -34,6 +36,7 @@ import py4j.GatewayServer;
 final class PythonProcess {
   static final ObjectMapper JSON = new ObjectMapper();
   private static final String MODULE = "chronolake_spark.catalogs.process";
+  private static final int SESSIONS_MAX = 100;
   private static PythonProcess running;
 
   private final String application;
@@ -42,7 +45,8 @@ final class PythonProcess {
   private final Writer requests;
   private final AtomicLong numbers = new AtomicLong();
   private final Map<Long, CompletableFuture<JsonNode>> waiting = new ConcurrentHashMap<>();
-  private final Map<Object, String> kept = new IdentityHashMap<>();
+  /** The sessions that Python knows, the longest unused first. Spark does not say when one has ended. */
+  private final Map<SparkSession, Known> sessions = new LinkedHashMap<>(16, 0.75f, true);
 
   /** The process of this application, started at its first use, and again if it has ended. */
   static synchronized PythonProcess running(SparkContext context) {
@@ -88,13 +92,24 @@ final class PythonProcess {
     requests = new OutputStreamWriter(process.getOutputStream(), StandardCharsets.UTF_8);
     try {
       // Not in the environment, which other programs may read.
-      send(request().put("port", gateway.getListeningPort()).put("secret", secret));
+      send(
+          request()
+              .put("port", gateway.getListeningPort())
+              .put("secret", secret)
+              .put("build", build()));
     } catch (IOException e) {
       throw new UncheckedIOException("the Python process of the catalog did not start", e);
     }
     Thread answers = new Thread(this::takeAnswers, "chronolake-answers");
     answers.setDaemon(true);
     answers.start();
+  }
+
+  /** What this jar was made of: Python knows it of the jar that is installed with it. */
+  private static String build() throws IOException {
+    try (InputStream build = PythonProcess.class.getResourceAsStream("build")) {
+      return build == null ? "" : new String(build.readAllBytes(), StandardCharsets.UTF_8);
+    }
   }
 
   private static String python(SparkConf conf) {
@@ -116,8 +131,49 @@ final class PythonProcess {
     environment.put("PYTHONPATH", path.toString());
   }
 
-  /** The answer to a request. Raises {@link Refusal} if the process refuses it. */
-  JsonNode ask(String operation, ObjectNode request) {
+  /** The answer to a request of a session. Raises {@link Refusal} if the process refuses it. */
+  JsonNode ask(SparkSession session, String operation, ObjectNode request) {
+    Known known;
+    synchronized (sessions) {
+      known = sessions.computeIfAbsent(session, given -> new Known(lent(given)));
+      known.requests++;
+    }
+    try {
+      return ask(operation, request.put("session", known.name));
+    } finally {
+      synchronized (sessions) {
+        known.requests--;
+        forgetUnused();
+      }
+    }
+  }
+
+  private static final class Known {
+    private final String name;
+    private int requests;
+
+    Known(String name) {
+      this.name = name;
+    }
+  }
+
+  private void forgetUnused() {
+    var eldest = sessions.values().iterator();
+    while (sessions.size() > SESSIONS_MAX && eldest.hasNext()) {
+      Known known = eldest.next();
+      if (known.requests == 0) {
+        eldest.remove();
+        gateway.getGateway().deleteObject(known.name);
+        try {
+          send(request().put("forget", known.name));
+        } catch (IOException e) {
+          // The process has ended, so it knows no session any more.
+        }
+      }
+    }
+  }
+
+  private JsonNode ask(String operation, ObjectNode request) {
     long number = numbers.incrementAndGet();
     CompletableFuture<JsonNode> answer = new CompletableFuture<>();
     waiting.put(number, answer);
@@ -151,14 +207,7 @@ final class PythonProcess {
     }
   }
 
-  /** The name by which Python reaches an object of Java, until this application ends. */
-  String kept(Object object) {
-    synchronized (kept) {
-      return kept.computeIfAbsent(object, given -> gateway.getGateway().putNewObject(given));
-    }
-  }
-
-  /** The same for one use: Python lets go of the object. */
+  /** The name by which Python reaches an object of Java, until Python lets go of it. */
   String lent(Object object) {
     return gateway.getGateway().putNewObject(object);
   }
