@@ -12,6 +12,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+import chronolake
+import chronolake_spark
 from chronolake.errors import WriteConflict
 from chronolake_model.vocabulary import Operation
 from chronolake_spark import SparkTable
@@ -241,6 +243,16 @@ def test_published_case(new_target: Callable[..., Target], case: str) -> None:
         target.run(statement)
     assert target.rows() == expected
     assert target.pending() == []
+
+
+def test_a_session_may_begin_with_an_update(
+    new_target: Callable[..., Target], lake: SparkSession, client: chronolake.Client
+) -> None:
+    target = new_target("copy_on_write", "bucket", (1, "a", 1))
+    session = lake.newSession()
+    chronolake_spark.catalog(session, "lake", client.url)
+    session.sql(f"UPDATE {target.name} SET v = 2")
+    assert target.rows() == [(1, "a", 2)]
 
 
 def test_a_failed_statement_changes_nothing_and_leaves_no_file(new_target: Callable[..., Target]) -> None:

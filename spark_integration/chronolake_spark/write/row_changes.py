@@ -30,7 +30,7 @@ from chronolake_model.vocabulary import IndexType, Operation
 from chronolake_spark import errors
 from chronolake_spark.driver import schema
 from chronolake_spark.index import locating, record_locating
-from chronolake_spark.write import shuffles, source_states, writes
+from chronolake_spark.write import data_source, shuffles, source_states, writes
 from chronolake_spark.write.staged_changes import FILE_ID, StagedRows
 from chronolake_spark.write.writes import WriteSettings
 
@@ -74,6 +74,8 @@ def complete(
     Raises ``WriteConflict`` if the records changed after they were read, ``DuplicateKeys`` if a row inserts a
     key that exists, or two rows have one key.
     """
+    # The session may have written nothing before.
+    data_source.register(spark)
     as_of = write.requested_time
     live = live_slices(table, as_of, changed)
     settings = WriteSettings(operation=changed.operation, refuses_repeated_keys=True, is_based_on_reads=True)
