@@ -20,7 +20,7 @@ comma := ,
 EXTRAS := oidc,server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install jar demo test suite test-long test-hudi test-flink test-clients test-poolers check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
+.PHONY: help install jar check-jar demo test suite test-long test-hudi test-flink test-clients test-poolers check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -46,6 +46,10 @@ $(JAR): tools/make_jar.py $(wildcard spark_integration/java/chronolake/spark/*.j
 
 jar: $(STAMP) ## compile the Java part of Spark's SQL catalog (a JDK 17 or newer; nothing else)
 	@$(BIN)/python tools/make_jar.py --force
+
+# 0.5 GB for each release, once, into .pyspark.
+check-jar: $(READY) ## check that the jar fits the other releases of PySpark that are supported
+	@$(BIN)/python tools/check_jar.py $(or $(PYSPARK),4.1.1)
 
 demo: $(READY) ## start a server, load a table through Spark, show its timeline, compact it, read it with hudi-rs (DATA=<folder> for your own files)
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(KEY),--key '$(KEY)') \

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hatchling.builders.wheel import WheelBuilder
 
-from tools import make_jar
+from tools import check_jar, make_jar
 
 _INTERNAL_IMPORT = re.compile(
     r"^import org\.apache\.spark\.(?:sql\.)?"
@@ -82,3 +82,20 @@ def test_two_builds_make_the_same_jar(tmp_path: Path) -> None:
 def test_the_wheel_has_the_jar() -> None:
     packed = {file.path for file in WheelBuilder(str(make_jar.ROOT)).recurse_included_files()}
     assert str(make_jar.JAR) in packed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("javac") is None, reason="there is no JDK")
+def test_a_method_with_other_types_in_another_release_is_found(tmp_path: Path) -> None:
+    (tmp_path / "Caller.java").write_text("class Caller { Object call() { return Api.find(1); } }")
+    for build, type_ in (("one", "int"), ("same", "int"), ("other", "long")):
+        api = tmp_path / build / "Api.java"
+        api.parent.mkdir()
+        api.write_text(f"class Api {{ static Object find({type_} number) {{ return null; }} }}")
+        assert make_jar.compiled([api, tmp_path / "Caller.java"], tmp_path, tmp_path / build)
+
+    assert check_jar._differences(tmp_path / "one", tmp_path / "same") == []
+    assert check_jar._differences(tmp_path / "other", tmp_path / "one") == [
+        "Caller.class names Methodref Api.find:(I)Ljava/lang/Object;, which is not there",
+        "Caller.class would name Methodref Api.find:(J)Ljava/lang/Object;",
+    ]

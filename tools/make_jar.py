@@ -41,18 +41,23 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--against", type=Path, help="the folder of Spark's jars; by default those of PySpark")
     parser.add_argument("--output", type=Path, default=JAR, help="the jar to write")
     given = parser.parse_args(arguments)
-    sources = sorted(SOURCES.rglob("*.java"))
-    if not given.force and _is_current(given.output, sources):
+    found = sources()
+    if not given.force and _is_current(given.output, found):
         return 0
     if shutil.which("javac") is None:
         print(_NO_JDK, file=sys.stderr)
         return 3
     with tempfile.TemporaryDirectory() as folder:
-        compiled = _compiled(sources, given.against or _jars_of_pyspark(), Path(folder))
-        if compiled:
-            Path(folder, BUILD).write_text(_digest(sources), encoding="utf-8")
+        is_compiled = compiled(found, given.against or _jars_of_pyspark(), Path(folder))
+        if is_compiled:
+            Path(folder, BUILD).write_text(_digest(found), encoding="utf-8")
             _pack(Path(folder), given.output)
-    return 0 if compiled else 1
+    return 0 if is_compiled else 1
+
+
+def sources() -> list[Path]:
+    """The sources in Java, sorted."""
+    return sorted(SOURCES.rglob("*.java"))
 
 
 def _is_current(jar: Path, sources: list[Path]) -> bool:
@@ -73,8 +78,8 @@ def _jars_of_pyspark() -> Path:
     return Path(found.origin).parent / "jars"
 
 
-def _compiled(sources: list[Path], against: Path, folder: Path) -> bool:
-    """Whether the sources compile, without a warning."""
+def compiled(sources: list[Path], against: Path, folder: Path) -> bool:
+    """Whether the sources compile against the jars of a folder, without a warning."""
     command = ["javac", "--release", _RELEASE, "-Xlint:all,-path", "-Werror", "-proc:none"]
     command += ["-cp", f"{against}/*", "-d", str(folder), *map(str, sources)]
     return subprocess.run(command, check=False).returncode == 0
