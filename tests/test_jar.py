@@ -39,6 +39,8 @@ _CLASSES = {
     "execution.datasources.v2.python.PythonBatchWrite": ["PythonSource"],
     "execution.datasources.v2.python.PythonDataSourceV2": ["PythonSource"],
     "execution.datasources.v2.python.PythonWriterCommitMessage": ["PythonSource"],
+    "execution.streaming.Sink": ["FormatSource", "TableSink"],
+    "execution.streaming.sources.ForeachBatchSink": ["TableSink"],
     "execution.vectorized.OnHeapColumnVector": ["RowsAsColumns"],
     "internal.connector.SupportsPushDownCatalystFilters": ["SlicesScanBuilder"],
     "rdd.BlockRDD": ["KeptRows"],

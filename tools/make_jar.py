@@ -24,6 +24,8 @@ SOURCES = ROOT / "spark_integration" / "java"
 JAR = ROOT / "spark_integration" / "chronolake_spark" / "jars" / "chronolake-spark.jar"
 BUILD = "chronolake/spark/build"
 """The entry of the jar by which Python knows the jar that is installed with it."""
+SERVICES = "META-INF/services"
+"""The folder of files by which Java finds classes."""
 _RELEASE = "17"
 _DATE = (1980, 1, 1, 0, 0, 0)
 _NO_JDK = (
@@ -42,7 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, default=JAR, help="the jar to write")
     given = parser.parse_args(arguments)
     found = sources()
-    if not given.force and _is_current(given.output, found):
+    inputs = [*found, *sorted((SOURCES / SERVICES).iterdir())]
+    if not given.force and _is_current(given.output, inputs):
         return 0
     if shutil.which("javac") is None:
         print(_NO_JDK, file=sys.stderr)
@@ -50,7 +53,8 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         is_compiled = compiled(found, given.against or _jars_of_pyspark(), Path(folder))
         if is_compiled:
-            Path(folder, BUILD).write_text(_digest(found), encoding="utf-8")
+            Path(folder, BUILD).write_text(_digest(inputs), encoding="utf-8")
+            shutil.copytree(SOURCES / SERVICES, Path(folder) / SERVICES)
             _pack(Path(folder), given.output)
     return 0 if is_compiled else 1
 
@@ -60,13 +64,13 @@ def sources() -> list[Path]:
     return sorted(SOURCES.rglob("*.java"))
 
 
-def _is_current(jar: Path, sources: list[Path]) -> bool:
-    return jar.exists() and all(source.stat().st_mtime <= jar.stat().st_mtime for source in sources)
+def _is_current(jar: Path, inputs: list[Path]) -> bool:
+    return jar.exists() and all(source.stat().st_mtime <= jar.stat().st_mtime for source in inputs)
 
 
-def _digest(sources: list[Path]) -> str:
+def _digest(inputs: list[Path]) -> str:
     digest = hashlib.sha256()
-    for source in sources:
+    for source in inputs:
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()
 

@@ -7,8 +7,9 @@
     instant = orders.upsert(changes)
     orders.read(as_of=instant.completion_time).show()
 
-or, with Spark's own methods, in another session after ``chronolake_spark.install()``::
+or, with SQL and Spark's own methods::
 
+    spark.sql("SELECT * FROM lake.shop.orders").show()
     changes.write.format("chronolake").option("table", "shop.orders").mode("append").save()
     spark.read.format("chronolake").load("shop.orders").show()
 
@@ -22,10 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from chronolake.writing.counts import RowCounts, row_counts
-    from chronolake_spark.catalogs.registering import catalog
+    from chronolake_spark.catalogs.registering import catalog, session
     from chronolake_spark.creating import create_table
-    from chronolake_spark.sql.pyspark_methods import install, session
-    from chronolake_spark.sql.views import views
     from chronolake_spark.stream.batch_writer import BatchWriter, writer
     from chronolake_spark.tables import SparkTable, table
 
@@ -35,11 +34,9 @@ __all__ = [
     "SparkTable",
     "catalog",
     "create_table",
-    "install",
     "row_counts",
     "session",
     "table",
-    "views",
     "writer",
 ]
 
@@ -50,11 +47,9 @@ _MODULE_OF = {
     "SparkTable": "chronolake_spark.tables",
     "catalog": "chronolake_spark.catalogs.registering",
     "create_table": "chronolake_spark.creating",
-    "install": "chronolake_spark.sql.pyspark_methods",
     "row_counts": "chronolake.writing.counts",
-    "session": "chronolake_spark.sql.pyspark_methods",
+    "session": "chronolake_spark.catalogs.registering",
     "table": "chronolake_spark.tables",
-    "views": "chronolake_spark.sql.views",
     "writer": "chronolake_spark.stream.batch_writer",
 }
 

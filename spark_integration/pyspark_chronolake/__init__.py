@@ -59,7 +59,7 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
             from chronolake_spark.write import staged_changes  # noqa: PLC0415
 
             return staged_changes.StagingWriter(self.options)
-        raise _no_writer()
+        raise _no_writer("chronolake_spark.table(spark, 'namespace.table').upsert(df)")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """The reader of one query that follows the changes."""
@@ -69,17 +69,16 @@ class DefaultSource(DataSource):  # type: ignore[misc]  # pyspark is untyped her
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Raises ``InvalidOption``."""
-        raise _no_writer()
+        raise _no_writer("df.writeStream.foreachBatch(chronolake_spark.writer('namespace.table'))")
 
 
-def _no_writer() -> Exception:
-    """The error of a write that ``chronolake_spark.install`` does not take over."""
+def _no_writer(instead: str) -> Exception:
+    """The error of a write by Python alone, with the call to use instead."""
     from chronolake_spark import errors  # noqa: PLC0415
 
     return errors.InvalidOption(
-        "Spark cannot shuffle rows for a data source in Python. Call chronolake_spark.install() in the driver "
-        "before, and write by df.write.format('chronolake') and .save(), by df.writeStream and .start(), or by "
-        "INSERT in spark.sql. Spark's SQL shell and Spark Connect only read"
+        f"Spark cannot shuffle rows for a data source in Python: use {instead}, or give Spark the Java part by "
+        "chronolake_spark.catalog(spark, 'lake'), and write as before"
     )
 
 

@@ -22,7 +22,6 @@ from chronolake.ingest.job import IngestEngine, IngestJob
 from chronolake.ingest.request import IngestRequest
 from chronolake_spark import SparkTable
 from chronolake_spark.ingest.spark_engine import SparkEngine
-from chronolake_spark.sql import views
 from chronolake_spark.write import shuffles
 from tests.fix_server import ServerProcess
 from tests.spark import hudi_reader
@@ -56,8 +55,6 @@ def client(shared_server_url: str) -> Iterator[chronolake.Client]:
     with chronolake.connect(shared_server_url) as client:
         client.create_namespace("spark", if_not_exists=True)
         yield client
-    # The next module has another server: queries must not ask this one for its views.
-    views._NAMESPACES.clear()
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ from tests.spark import crashes, faults
 class Job(msgspec.Struct, frozen=True):
     """Give all records of a table the price 2, while each attempt meets a fault; wait for a sign at the end.
 
-    With a ``crash_point`` the write meets the fault there (``crashes``). A ``statement`` is one of SQL, on a
-    view of the table that is called ``written``.
+    With a ``crash_point`` the write meets the fault there (``crashes``). A ``statement`` is one of SQL, in the
+    session's catalog ``lake``.
     """
 
     url: str
@@ -70,19 +70,22 @@ class Driver:
 
 def main(job: Job) -> None:
     """Run the job."""
-    spark = chronolake_spark.session("driver", master=job.master, memory="512m", settings=job.settings)
+    spark = chronolake_spark.session(
+        "driver", url=job.url, master=job.master, memory="512m", settings=job.settings
+    )
     # Small as they are, these writes have several tasks.
     shuffles.SMALL_BYTES = 0
     with chronolake.connect(job.url) as client:
         table = chronolake_spark.table(spark, job.table, client=client)
+        if job.statement:
+            # The process of the catalog registers its data source at its first write: the crash comes after it.
+            spark.sql(f"INSERT INTO lake.{job.table} SELECT * FROM lake.{job.table} WHERE false")
         if job.crash_point:
             crashes.register(spark, job.crash_point, getattr(crashes, job.fault))
         else:
             spark.dataSource.register(faults.source_with(getattr(faults, job.fault)))
         frame = spark.range(job.records).withColumn("price", sf.lit(2))
         if job.statement:
-            options = f"table '{job.table}', url '{job.url}'"
-            spark.sql(f"CREATE TEMPORARY VIEW written USING chronolake OPTIONS ({options})")
             spark.sql(job.statement)
         else:
             table.upsert(frame)

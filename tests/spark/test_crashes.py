@@ -149,9 +149,16 @@ def test_a_statement_whose_driver_was_killed_is_repeated_exactly(
     table = new_prices(**KINDS[kind])
     # Half of the keys are new.
     first, end = len(IDS) // 2, 2 * len(IDS)
-    statement = f"INSERT {command} written SELECT id, 2 AS price FROM range({first}, {end})"
+    how = "WITH (operation = 'upsert')" if command == "INTO" else ""
+    statement = f"INSERT {command} {{}}.{table.name} {how} SELECT id, 2 AS price FROM range({first}, {end})"
     job = Job(
-        reaping.url, table.name, 0, "stand_still", settings=SETTINGS, crash_point=point, statement=statement
+        reaping.url,
+        table.name,
+        0,
+        "stand_still",
+        settings=SETTINGS,
+        crash_point=point,
+        statement=statement.format("lake"),
     )
     reached = faults.signals(table.definition.base_path) / "reached"
     with Driver(job, tmp_path / "driver.log", repository) as driver:
@@ -163,10 +170,9 @@ def test_a_statement_whose_driver_was_killed_is_repeated_exactly(
     assert rows_of(table) == [(id, 1) for id in IDS]
 
     # The statement is repeated before the lease of the killed one ends.
-    view = f"written_{next(_NUMBERS)}"
-    given = f"table '{table.name}', url '{reaping.url}'"
-    spark.sql(f"CREATE TEMPORARY VIEW {view} USING chronolake OPTIONS ({given})")
-    spark.sql(statement.replace("written", view))
+    catalog = f"again_{next(_NUMBERS)}"
+    chronolake_spark.catalog(spark, catalog, reaping.url)
+    spark.sql(statement.format(catalog))
     kept = [] if command == "OVERWRITE" else [(id, 1) for id in range(first)]
     expected = [*kept, *((id, 2) for id in range(first, end))]
     assert rows_of(table) == expected

@@ -19,6 +19,7 @@ import chronolake
 from chronolake.errors import ChronolakeError
 from chronolake_spark import SparkTable, errors
 from chronolake_spark.write import conditional_deletes
+from tests.spark.python_only import python_only
 from tests.spark.test_session_settings import under
 
 pytestmark = pytest.mark.spark
@@ -253,8 +254,8 @@ def test_a_source_without_a_session_refuses_such_a_text(
 ) -> None:
     reader = spark.read.format("chronolake").option("filter", r"s = 'a\b'")
 
-    # By the JVM's reader, as in a driver that did not import the package.
-    rows = DataFrame(reader.options(table=table.name, url=client.url)._jreader.load(), spark)
+    with python_only(spark):
+        rows = reader.options(table=table.name, url=client.url).load()
 
     with pytest.raises(PySparkException, match="means other rows in Spark's SQL"):
         rows.collect()

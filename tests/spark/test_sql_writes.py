@@ -217,6 +217,26 @@ def test_options_of_a_write_are_checked(lake: SparkSession, new_table: NewTable)
     assert rows_of(table) == []
 
 
+def test_an_insert_takes_the_options_of_a_write_and_refuses_its_rows(
+    lake: SparkSession, new_table: NewTable
+) -> None:
+    table = new_sales(lake, new_table, "copy_on_write", "bucket")
+    into = f"INSERT INTO lake.{table.name} WITH (operation = 'upsert'"
+    lake.sql(f"{into}, row_order = 'price') VALUES (3, 'a', 8.0), (3, 'a', 3.0), (4, 'a', null)")
+    lake.sql(f"{into}, delete_when = 'price is null') VALUES (4, 'a', null)")
+    assert rows_of(table) == [(3, "a", 8.0)]
+    for rows, reason in (
+        ("(null, 'a', 1.0)", "fill them in"),
+        ("(5, 'a', 1.0), (5, 'a', 2.0)", r"WITH \(row_order"),
+        ("(6, '', 1.0)", r"nullif\(day, ''\)"),
+    ):
+        with pytest.raises(IllegalArgumentException, match=reason):
+            lake.sql(f"{into}) VALUES {rows}")
+    with pytest.raises(PySparkException, match="CANNOT_SAFELY_CAST"):
+        lake.sql(f"{into}) SELECT concat('x', id), 'a', 1.0 FROM range(1)")
+    assert rows_of(table) == [(3, "a", 8.0)]
+
+
 def test_create_table_as_select_makes_the_table_and_its_rows_or_neither(
     lake: SparkSession, new_table: NewTable, tmp_path: Path
 ) -> None:

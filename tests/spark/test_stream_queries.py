@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import IllegalArgumentException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession, functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import chronolake_spark
-from chronolake.errors import TableNotFound
 from chronolake_model.vocabulary import State
-from chronolake_spark import SparkTable, errors
+from chronolake_spark import SparkTable
+from chronolake_spark.catalogs import registering
+from tests.processes import wait_until
 from tests.spark.prices import rows_of
+from tests.spark.python_only import python_only
 
-pytestmark = pytest.mark.spark
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(not registering.JAR.exists(), reason="the Java part is not built: there is no JDK"),
+]
 
 NewTable = Callable[..., SparkTable]
 SCHEMA = "id long, price int, op string"
@@ -143,10 +149,10 @@ def test_two_writers_of_one_query_do_not_take_the_batches_of_each_other_for_writ
     ("change", "reason"),
     [
         (lambda writer: writer.option("asyncProgressTrackingEnabled", True), "asynchronous progress tracking"),
-        (lambda writer: writer.trigger(continuous="1 second"), "has no batches that could complete"),
-        (lambda writer: writer.trigger(realTime="5 minutes"), "takes no sinks in Python"),
+        (lambda writer: writer.trigger(realTime="5 minutes"), "not in the sink allowlist"),
         (lambda writer: writer.outputMode("complete"), "the output mode complete"),
         (lambda writer: writer.partitionBy("id"), "leave partitionBy"),
+        (lambda writer: writer.clusterBy("id"), "leave partitionBy and clusterBy"),
         (lambda writer: writer.option("markers", "direct"), "markers.type of the table"),
         (lambda writer: writer.option("pending", "2"), "did you mean 'pending_max'"),
         (lambda writer: writer.option("operation", "insert"), "delete_when is for the operation upsert"),
@@ -159,36 +165,58 @@ def test_what_cannot_be_exactly_once_is_refused(
     change: Callable[[DataStreamWriter], DataStreamWriter],
     reason: str,
 ) -> None:
-    with pytest.raises(errors.InvalidOption, match=reason):
+    with pytest.raises(IllegalArgumentException, match=reason):
         change(stream(spark, folder, table)).start()
 
 
+def test_the_continuous_trigger_writes_nothing(spark: SparkSession, folder: Path, table: SparkTable) -> None:
+    query = stream(spark, folder, table).trigger(continuous="1 second").start()
+    with pytest.raises(StreamingQueryException, match="ContinuousTrigger"):
+        finished(query)
+    assert list(table.metastore.instants()) == []
+
+
 @pytest.mark.parametrize(
-    ("option", "value", "error"),
+    ("option", "value", "code"),
     [
-        ("table", "spark.nothing", TableNotFound),
-        ("delete_when", "opp = 'D'", errors.SchemaMismatch),
-        ("delete_when", "op =", errors.SchemaMismatch),
-        ("delete_when", "price", errors.SchemaMismatch),
-        ("pending_max", "2", errors.StreamMismatch),
+        ("table", "spark.nothing", "table-not-found"),
+        ("delete_when", "opp = 'D'", "schema-mismatch"),
+        ("delete_when", "op =", "schema-mismatch"),
+        ("delete_when", "price", "schema-mismatch"),
+        ("pending_max", "2", "stream-mismatch"),
     ],
 )
 def test_a_query_whose_batches_would_all_fail_does_not_start(
-    spark: SparkSession, folder: Path, table: SparkTable, option: str, value: str, error: type[Exception]
+    spark: SparkSession, folder: Path, table: SparkTable, option: str, value: str, code: str
 ) -> None:
-    with pytest.raises(error):
+    with pytest.raises(IllegalArgumentException) as refused:
         stream(spark, folder, table).option(option, value).start()
+    assert refused.value.getCondition() == code
 
 
-def test_to_table_is_refused(spark: SparkSession, folder: Path, table: SparkTable) -> None:
-    with pytest.raises(errors.InvalidOption, match="toTable"):
-        stream(spark, folder, table).toTable("changes")
+def test_python_alone_refuses_a_stream_of_writes(spark: SparkSession, folder: Path, table: SparkTable) -> None:
+    with python_only(spark):
+        query = stream(spark, folder, table).trigger(availableNow=True).start()
+        with pytest.raises(StreamingQueryException, match=r"foreachBatch\(chronolake_spark\.writer"):
+            finished(query)
+    assert list(table.metastore.instants()) == []
 
 
-def test_options_of_streams_are_refused_in_batch_writes(spark: SparkSession, table: SparkTable) -> None:
-    frame = spark.createDataFrame([(1, 1)], "id long, price int")
-    with pytest.raises(errors.InvalidOption, match="the options stream are for"):
-        frame.write.format("chronolake").mode("append").save(table.name, url=table._client.url, stream="s")
+def test_a_stopped_query_cancels_the_batch_that_it_writes(
+    spark: SparkSession, folder: Path, table: SparkTable
+) -> None:
+    def wait(price: int) -> int:
+        time.sleep(60)
+        return price
+
+    slow = sf.udf(wait, "int")
+    frame = changes(spark, folder).withColumn("price", slow("price"))
+    query = stream(spark, folder, table, frame=frame).start()
+    wait_until(lambda: any(table.metastore.instants(state=State.INFLIGHT)))
+    query.stop()
+    assert query.exception() is None
+    wait_until(lambda: any(table.metastore.instants(state=State.ROLLED_BACK)))
+    assert rows_of(table) == []
 
 
 def test_other_formats_start_as_before(spark: SparkSession, folder: Path, tmp_path: Path) -> None:

@@ -39,8 +39,8 @@ BY_OPTIONS: Final = """
 import sys
 from pathlib import Path
 import chronolake, chronolake_spark
-from chronolake import ClientCredentials, TableType
-from chronolake_spark import errors
+from chronolake import TableType
+from pyspark.errors import IllegalArgumentException
 
 folder, url, token_file, secret_file, token_url = sys.argv[1:]
 logged = {"enabled": "true", "dir": Path(folder, "events").as_uri(), "compress": "false"}
@@ -72,18 +72,18 @@ copied = given | {"table": "shop.copy", "checkpointLocation": f"{folder}/checkpo
 query = changes.writeStream.format("chronolake").options(**copied).trigger(availableNow=True)
 query.start().awaitTermination()
 print("streamed", chronolake_spark.table(spark, "shop.copy", client=client).read().count())
-etl = ClientCredentials(client_id="etl", client_secret_file=secret_file, token_url=token_url)
-chronolake_spark.views(spark, "shop", chronolake.ServerAccess(url, oauth=etl))
-spark.sql("INSERT INTO orders VALUES (3, 'it')")
-print("views", spark.sql("SELECT count(*) FROM orders").first()[0])
+etl = {"client_id": "etl", "client_secret_file": secret_file, "token_url": token_url}
+chronolake_spark.catalog(spark, "etl", url, {f"oauth_{name}": text for name, text in etl.items()})
+spark.sql("INSERT INTO etl.shop.orders VALUES (3, 'it')")
+print("catalog", spark.sql("SELECT count(*) FROM etl.shop.orders").first()[0])
 try:
     spark.read.format("chronolake").options(table="shop.orders", url=url).load()
-except chronolake.errors.Unauthenticated as refused:
+except IllegalArgumentException as refused:
     print("refused", refused)
 for name, file in (("token", token_file), ("oauth_client_secret", secret_file)):
     try:
         spark.read.format("chronolake").options(table="shop.orders").option(name, Path(file).read_text()).load()
-    except errors.InvalidOption as refused:
+    except IllegalArgumentException as refused:
         print(refused)
 """
 
@@ -137,12 +137,12 @@ def test_tasks_read_the_files_that_options_name_and_nothing_shows_what_is_in_the
     assert [
         line
         for line in ended.stdout.splitlines()
-        if line.startswith(("compacted", "plain", "streamed", "views"))
+        if line.startswith(("compacted", "plain", "streamed", "catalog"))
     ] == [
         "compacted 1",
         "plain 2",
         "streamed 2",
-        "views 3",
+        "catalog 3",
     ]
     assert "refused The request has no token" in ended.stdout
     assert ended.stdout.count("secrets are in files") == 2

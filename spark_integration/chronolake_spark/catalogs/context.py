@@ -18,6 +18,7 @@ from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import SECRETS_OPTION
 
 _WAREHOUSE: Final = "warehouse"
+_OF_METASTORE: Final = (*_access.NAMES, SECRETS_OPTION)
 _LOCK = threading.Lock()
 _CLIENTS: dict[tuple[tuple[str, str], ...], chronolake.Client] = {}
 """By the options of a catalog: its client, which keeps its connections."""
@@ -39,8 +40,13 @@ class CatalogContext:
     def of(cls, request: Mapping[str, Any], sessions: Sessions) -> CatalogContext:
         """The context of a request. Raises ``InvalidOption``."""
         options = {name.lower(): text for name, text in request["options"].items()}
+        if request.get("by_format"):
+            # Of all options of a read or a write, those that lead to the metastore.
+            options = {name: text for name, text in options.items() if name in _OF_METASTORE}
         warehouse = options.pop(_WAREHOUSE, None)
         session = sessions.session(request["session"])
+        if properties := request.get("local_properties"):
+            sessions.take_properties(properties, session)
         return cls(_client(options), session, sessions, warehouse, request.get("table_id"))
 
     def table(self, name: str) -> chronolake.Table:
@@ -67,7 +73,7 @@ def _client(options: Mapping[str, str]) -> chronolake.Client:
             if unknown:
                 raise errors.InvalidOption(
                     f"the catalog has no option {unknown[0]!r}: its options are "
-                    f"{', '.join(sorted([*_access.NAMES, SECRETS_OPTION, _WAREHOUSE]))}"
+                    f"{', '.join(sorted([*_OF_METASTORE, _WAREHOUSE]))}"
                 )
             storage_options = None if secrets is None else format_options.secrets_of(secrets)
             try:

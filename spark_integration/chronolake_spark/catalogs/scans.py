@@ -22,8 +22,9 @@ from chronolake_spark import errors
 from chronolake_spark.catalogs import conditions
 from chronolake_spark.catalogs.conditions import Condition
 from chronolake_spark.catalogs.context import CatalogContext
+from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.driver import schema
-from chronolake_spark.read import evolution, few_changes, format_reader, slice_frames
+from chronolake_spark.read import evolution, few_changes, filter_meanings, format_reader, slice_frames
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.format_reader import SlicesPartition
 
@@ -32,7 +33,10 @@ PLAN_OPTION: Final = "plan"
 
 
 class ScanRequest(msgspec.Struct, frozen=True):
-    """A request for the files of a scan of these columns. ``schema`` is Spark's, as JSON, of ``columns``."""
+    """A request for the files of a scan of these columns. ``schema`` is Spark's, as JSON, of ``columns``.
+
+    ``filter`` is the option of a read: Python workers leave other records out.
+    """
 
     table: str
     columns: list[str]
@@ -40,6 +44,8 @@ class ScanRequest(msgspec.Struct, frozen=True):
     schema_version: int
     as_of: str | None = None
     conditions: list[Condition] = []
+    view: QueryView = QueryView.SNAPSHOT
+    filter: str | None = None
 
 
 class ScanPlan(msgspec.Struct, frozen=True):
@@ -63,13 +69,20 @@ def plan(context: CatalogContext, request: ScanRequest) -> ScanPlan:
         raise errors.SchemaMismatch(
             f"the columns of {request.table} changed while the query was planned: run it again"
         )
-    filter_ = conditions.filter_of(request.conditions, [field.name for field in definition.schema])
-    snapshot = _snapshot(table, request.as_of, filter_)
-    written = evolution.versions(table, definition, snapshot.slices)
-    native = [slice_ for slice_ in snapshot.slices if _is_native(written, slice_)]
-    merged = [slice_ for slice_ in snapshot.slices if not _is_native(written, slice_)]
+    if request.filter is None:
+        filter_ = conditions.filter_of(request.conditions, [field.name for field in definition.schema])
+        snapshot = _snapshot(table, request.as_of, filter_)
+    else:
+        filter_ = filter_meanings.parse(context.spark, request.filter, definition)
+        snapshot = table.scan(filter_, request.as_of)
+    slices = snapshot.slices
+    if request.view is QueryView.READ_OPTIMIZED:
+        slices = stored_slices.base_only(slices)
+    written = evolution.versions(table, definition, slices)
+    native = [slice_ for slice_ in slices if request.filter is None and _is_native(written, slice_)]
+    merged = [slice_ for slice_ in slices if request.filter is not None or not _is_native(written, slice_)]
     root = slice_frames.spark_root(definition.base_path)
-    files = [file for slice_ in snapshot.slices for file in stored_slices.files_of(slice_)]
+    files = [file for slice_ in slices for file in stored_slices.files_of(slice_)]
     return ScanPlan(
         snapshot.as_of,
         [f"{root}/{slice_.base_file.path}" for slice_ in native if slice_.base_file],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
-from py4j.java_gateway import GatewayParameters, JavaGateway, java_import
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from py4j.java_gateway import java_import
 from pyspark.sql import DataFrame, SparkSession
 
 from chronolake_spark.driver import spark_internals
@@ -34,10 +34,10 @@ class Sessions:
     """The sessions of the application whose Py4J server listens on this port of the loopback."""
 
     def __init__(self, port: int, secret: str) -> None:
-        # Java's threads are chosen for each call: a thread of this process has none of its own.
-        os.environ["PYSPARK_PIN_THREAD"] = "false"
-        self._java = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auth_token=secret, auto_convert=True)
+        # Each thread of this process has a thread of Java, whose local properties its jobs have.
+        self._java = ClientServer(
+            java_parameters=JavaParameters(port=port, auth_token=secret, auto_convert=True),
+            python_parameters=PythonParameters(port=0, eager_load=False),
         )
         for name in _IMPORTS:
             java_import(self._java.jvm, name)
@@ -55,6 +55,10 @@ class Sessions:
         """Let go of a session that Java has let go of."""
         with self._lock:
             self._sessions.pop(name, None)
+
+    def take_properties(self, name: str, session: SparkSession) -> None:
+        """Give the jobs of this thread the local properties that Java calls so: their group, tags and pool."""
+        spark_internals.set_local_properties(session, self._object(name))
 
     def frame(self, name: str, session: SparkSession) -> DataFrame:
         """The frame that Java calls so."""

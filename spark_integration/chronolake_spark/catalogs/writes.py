@@ -13,12 +13,12 @@ from pyspark.sql import Column, DataFrame, functions as sf
 from chronolake.indexes import partial_snapshots
 from chronolake.writing.choices import Replaces
 from chronolake_spark import errors
+from chronolake_spark.catalogs import frame_writes
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.catalogs.definitions import OfTable
 from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import FormatOptions, Use, WriteOperation
 from chronolake_spark.driver import schema
-from chronolake_spark.sql import format_frames
 from chronolake_spark.tables import SparkTable
 from chronolake_spark.write import source_states
 
@@ -38,7 +38,8 @@ class WriteRequest(msgspec.Struct, frozen=True):
     """A request to write a frame, which Java calls ``frame``.
 
     ``computed_from`` are the states of the table that the frame reads, unless the query names them.
-    ``partition`` is the one that an overwrite replaces; empty for the whole table.
+    ``partition`` is the one that an overwrite replaces; empty for the whole table. ``by_format``: by
+    ``df.write.format("chronolake")``, which upserts unless the options say otherwise.
     """
 
     table: str
@@ -47,6 +48,7 @@ class WriteRequest(msgspec.Struct, frozen=True):
     write_options: dict[str, str]
     computed_from: list[str] = []
     partition: list[PartitionValue] = []
+    by_format: bool = False
 
 
 def state(context: CatalogContext, request: OfTable) -> str:
@@ -57,7 +59,7 @@ def state(context: CatalogContext, request: OfTable) -> str:
 
 def write(context: CatalogContext, request: WriteRequest) -> None:
     """Write the frame, as one instant. Raises ``InvalidOption``, and what the operation raises."""
-    options = parsed(request.table, request.write_options)
+    options = parsed(request)
     frame = context.frame(request.frame)
     table = SparkTable(context.spark, context.client, context.table(request.table))
     for computed_from in request.computed_from:
@@ -65,24 +67,24 @@ def write(context: CatalogContext, request: WriteRequest) -> None:
     if request.partition:
         _overwrite_partition(table, frame, options, request.partition)
         return
-    if request.mode == "overwrite" or "partitions" in options.given:
-        format_options.refuse_mode(request.mode, options)
+    format_options.refuse_mode(request.mode, options)
+    if request.mode == "overwrite" and not request.by_format:
         # Without the option, as the statement says, whatever the mode of the session is.
         options = dataclasses.replace(options, partitions=options.partitions or Replaces.TABLE)
     try:
-        format_frames.write(table, frame, options, request.mode)
+        frame_writes.write(table, frame, options, request.mode)
     except errors.DuplicateKeys as error:
-        if "operation" in options.given or request.mode == "overwrite":
+        if "operation" in options.given or request.mode == "overwrite" or request.by_format:
             raise
         raise errors.DuplicateKeys(str(error).replace("Use upsert, or duplicates='drop'", _INSTEAD)) from None
 
 
-def parsed(table: str, given: dict[str, str]) -> FormatOptions:
-    """The options of a write. Without an operation it is an insert: ``INSERT`` fills columns with null."""
-    options = format_options.parse({**given, "table": table}, Use.WRITE)
+def parsed(request: WriteRequest) -> FormatOptions:
+    """The options of a write. Without an operation SQL inserts: it fills columns with null."""
+    options = format_options.parse({**request.write_options, "table": request.table}, Use.WRITE)
     format_options.refuse_read_options(options)
     format_options.refuse_stream_options(options)
-    if "operation" in options.given:
+    if request.by_format or "operation" in options.given:
         return options
     return dataclasses.replace(options, operation=WriteOperation.INSERT)
 
@@ -106,7 +108,7 @@ def _overwrite_partition(
         return
     same = (sf.col(schema.quoted(field.column)).eqNullSafe(sf.expr(field.value)) for field in partition)
     rows = frame.select(*_checked(frame, functools.reduce(operator.and_, same), table.name))
-    format_frames.write(table, rows, dataclasses.replace(options, partitions=Replaces.PARTITIONS), "overwrite")
+    frame_writes.write(table, rows, dataclasses.replace(options, partitions=Replaces.PARTITIONS), "overwrite")
 
 
 def _checked(frame: DataFrame, is_inside: Column, name: str) -> list[Column]:

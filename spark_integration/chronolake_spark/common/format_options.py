@@ -76,6 +76,7 @@ _OF_OTHER_FORMATS: Final = {
     "maxfilespertrigger": "use max_files",
     "maxbytespertrigger": "use max_bytes",
     "mergeschema": "use merge_schema",
+    "paths": "a frame is of one table, given by .load('namespace.table')",
     "replacewhere": _REPLACED_PARTITIONS,
     "partitionoverwritemode": _REPLACED_PARTITIONS,
     "hoodie.datasource.query.type": "use view",
@@ -219,10 +220,7 @@ def refuse_stream_options(options: FormatOptions) -> None:
 def refuse_read_options(options: FormatOptions) -> None:
     """Raise ``InvalidOption`` if the options are of a read, as those of a view of the past."""
     if names := options.given_for_reads:
-        raise errors.InvalidOption(
-            f"the options {', '.join(names)} are for reads: leave them out of a write, and write to a view "
-            "that was made without them"
-        )
+        raise errors.InvalidOption(f"the options {', '.join(names)} are for reads: leave them out of a write")
 
 
 def refuse_options_of_read_streams(options: FormatOptions) -> None:
@@ -263,7 +261,7 @@ def _table(given: Mapping[str, str]) -> str:
         raise errors.InvalidOption(
             'no table is given: use .option("table", "namespace.table"). If CREATE TABLE or saveAsTable made '
             "the entry in Spark's catalog, drop it (DROP TABLE): Spark keeps no options of such entries; "
-            "chronolake_spark.views(spark, 'namespace') makes views that work"
+            "chronolake_spark.catalog(spark, 'lake') has all tables"
         )
     if len(names) > 1:
         raise errors.InvalidOption(

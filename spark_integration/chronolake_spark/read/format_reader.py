@@ -1,4 +1,4 @@
-"""The reads of ``format("chronolake")`` in Spark's own processes, for drivers that did not call ``install``.
+"""The reads of ``format("chronolake")`` by Python alone, where Spark has no Java part of Chronolake.
 
 Spark plans the reader of a frame or a view once, at its first query, and keeps the plan: all queries show the
 state of that time. The plan has no conditions of queries: Spark would use it also for queries with other
@@ -165,7 +165,7 @@ class FormatReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untype
         if changed:
             raise errors.SchemaMismatch(
                 f"the columns {', '.join(changed)} of {table.name} were dropped, or got another type, after "
-                "this frame or view was made: make it again, as with chronolake_spark.views(spark, namespace)",
+                "this frame or view was made: make it again",
                 {"columns": changed},
             )
         return fields
@@ -189,9 +189,8 @@ def _names_now(fields: Sequence[SchemaField], table: Table) -> dict[str, str]:
 def _refuse_changes(options: FormatOptions) -> None:
     if options.view is QueryView.CHANGES:
         raise errors.InvalidOption(
-            "changes are read by spark.read in a driver that has called chronolake_spark.install(), or by "
-            f"chronolake_spark.table(spark, {options.table!r}).changes(from_, to); createOrReplaceTempView "
-            "shows the frame to SQL"
+            f"Python alone reads no changes: use chronolake_spark.table(spark, {options.table!r}).changes("
+            "from_, to), or give Spark the Java part by chronolake_spark.catalog(spark, 'lake')"
         )
 
 

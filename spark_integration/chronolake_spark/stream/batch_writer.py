@@ -126,14 +126,15 @@ class BatchWriter:
         """Close a client when this is not used any more: Spark does not say when a query has ended."""
         weakref.finalize(self, client.close)
 
-    def check(self, frame: DataFrame) -> None:
-        """Raise what each batch of a query of ``frame`` would raise, as far as a request and Spark's plan tell.
+    def check(self, frame: DataFrame | None = None) -> None:
+        """Raise what each batch of a query would raise, as far as a request, and the plan of its frame, tell.
 
         Raises ``TableNotFound``, ``ConnectionFailed``, ``StreamMismatch`` and ``SchemaMismatch``.
         """
         table = self._client.table(self._table).definition
         batch_checks.refuse_table(table, self._batches.operation, self._batches.how, self._pending_max)
-        if isinstance(delete_when := self._batches.how.get("delete_when"), str):
+        delete_when = self._batches.how.get("delete_when")
+        if frame is not None and isinstance(delete_when, str):
             with writes.unfit_as_mismatch(table):
                 schema.refuse_no_condition(frame, sf.expr(delete_when), "delete_when")
 

@@ -88,8 +88,8 @@ def _refuse_view(table: FormatOptions, *, is_given: bool) -> NoReturn:
             {"option": "view"},
         )
     raise errors.InvalidOption(
-        "a stream shows changes: call chronolake_spark.install() in the driver before, or add the option view "
-        "with the value changes",
+        "a stream shows changes: add the option view with the value changes, or give Spark the Java part by "
+        "chronolake_spark.catalog(spark, 'lake')",
         {"option": "view"},
     )
 

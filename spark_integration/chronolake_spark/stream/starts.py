@@ -1,8 +1,4 @@
-"""``df.writeStream.format("chronolake")``: the query becomes one with the function of ``batch_writer``.
-
-Spark cannot shuffle rows for a data source in Python, nor run the jobs that look keys up. A function for
-``foreachBatch`` can, and it writes nothing, nor reads the batch, if the batch has completed before.
-"""
+"""The writer of ``df.writeStream.format("chronolake")``, as its options describe it, and what it refuses."""
 
 from __future__ import annotations
 
@@ -12,32 +8,13 @@ from typing import Any, Final
 import chronolake
 from chronolake_spark import errors
 from chronolake_spark.common import format_options
-from chronolake_spark.common.format_options import FormatOptions, Use, WriteOperation
-from chronolake_spark.driver import spark_internals
+from chronolake_spark.common.format_options import FormatOptions, WriteOperation
 from chronolake_spark.stream import batch_writer
 from chronolake_spark.stream.batch_writer import BatchWriter
 
-_OF_SPARK: Final = ("checkpointlocation", "queryname")
+OF_SPARK: Final = ("checkpointlocation", "queryname")
+"""Options of each query, which are Spark's."""
 _ASYNC: Final = "asyncprogresstracking"
-_REFUSED_TRIGGERS: Final = {
-    "ContinuousTrigger": "has no batches that could complete exactly once",
-    "RealTimeTrigger": "takes no sinks in Python",
-}
-
-
-def prepare(writer: Any, path: str | None) -> None:
-    """Give a writer of streams its function.
-
-    Raises ``InvalidOption``, and what ``BatchWriter.check`` raises.
-    """
-    options = spark_internals.options(writer, path)
-    _refuse_modes(writer)
-    refuse_asynchronous(options)
-    own = {name: text for name, text in options.items() if name not in _OF_SPARK}
-    write_batch = writer_of(format_options.parse(own, Use.WRITE_STREAM))
-    # The query would fail at its first batch, which may come much later.
-    write_batch.check(spark_internals.frame_of(writer))
-    writer.foreachBatch(write_batch)
 
 
 def writer_of(options: FormatOptions) -> BatchWriter:
@@ -75,7 +52,7 @@ def writer_of(options: FormatOptions) -> BatchWriter:
 
 def refuse_asynchronous(options: Mapping[str, str]) -> None:
     """Raise ``InvalidOption`` if Spark would record the batches of the query later than it writes them."""
-    given = [name for name, text in options.items() if text.lower() == "true"]
+    given = [name.lower() for name, text in options.items() if text.lower() == "true"]
     if any(name.startswith((_ASYNC, f"_{_ASYNC}")) for name in given):
         raise errors.InvalidOption(
             "asynchronous progress tracking is refused: with it Spark does not record all batches, and after a "
@@ -84,19 +61,15 @@ def refuse_asynchronous(options: Mapping[str, str]) -> None:
         )
 
 
-def _refuse_modes(writer: Any) -> None:
-    if spark_internals.is_partitioned(writer):
+def refuse_modes(output_mode: str, *, is_partitioned: bool) -> None:
+    """Raise ``InvalidOption`` for an output mode and for partitions that a table does not take."""
+    if is_partitioned:
         raise errors.InvalidOption(
             "leave partitionBy and clusterBy out: a table has the partition fields that it was made with "
             "(partition_fields of chronolake_spark.create_table)"
         )
-    if spark_internals.output_mode(writer) == "complete":
+    if output_mode.lower() == "complete":
         raise errors.InvalidOption(
             'the output mode complete writes the whole result in each batch: use .outputMode("update"), whose '
             "rows are upserted, or foreachBatch with SparkTable.overwrite"
-        )
-    trigger = spark_internals.trigger(writer)
-    if trigger in _REFUSED_TRIGGERS:
-        raise errors.InvalidOption(
-            f"the trigger {trigger} {_REFUSED_TRIGGERS[trigger]}: use processingTime or availableNow"
         )

@@ -37,7 +37,13 @@ def of_changes(
 ) -> list[InputPartition]:
     """The tasks of a batch from one completion time to another. Raises ``HistoryCleaned``."""
     assert began != BEGINNING, "a stream begins with a snapshot"
-    changes = table.changes(began, completed)
+    return of_range(table, table.changes(began, completed), struct, view)
+
+
+def of_range(
+    table: chronolake.Table, changes: Changes, struct: StructType, view: TableView | None
+) -> list[InputPartition]:
+    """The tasks that read changes."""
     if changes_no_record(table, changes):
         return []
     after = [group.after for group in changes.file_groups if group.after is not None]

@@ -7,6 +7,7 @@ import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.stream.StreamSupport;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -36,6 +37,15 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespaces {
   private String name;
   private Map<String, String> options;
+  private boolean isByFormat;
+
+  /** The metastore that options of {@code format("chronolake")} name. */
+  static ChronolakeCatalog ofFormat(String name, Map<String, String> options) {
+    ChronolakeCatalog catalog = new ChronolakeCatalog();
+    catalog.initialize(name, new CaseInsensitiveStringMap(options));
+    catalog.isByFormat = true;
+    return catalog;
+  }
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
@@ -244,11 +254,16 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   JsonNode askWithFrame(String operation, ObjectNode request, Dataset<Row> rows) {
     SparkSession session = rows.sparkSession();
     PythonProcess python = PythonProcess.running(session.sparkContext());
-    return ask(python, session, operation, request.put("frame", python.lent(rows)));
+    request.put("frame", python.lent(rows));
+    return ask(python, session, operation, request);
   }
 
   private JsonNode ask(
       PythonProcess python, SparkSession session, String operation, ObjectNode request) {
+    // So that what cancels the statement, or the query, cancels the jobs of Python too.
+    Properties properties = new Properties();
+    properties.putAll(session.sparkContext().getLocalProperties());
+    request.put("by_format", isByFormat).put("local_properties", python.lent(properties));
     request.set("options", json(options));
     return python.ask(session, operation, request);
   }
@@ -259,6 +274,12 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   static ObjectNode named(ObjectNode request, Identifier table) {
     return request.put("table", text(table));
+  }
+
+  /** The name of a table that the Python process has described. */
+  static Identifier identifier(JsonNode loaded) {
+    String[] parts = loaded.get("name").asText().split("[.]");
+    return Identifier.of(new String[] {parts[0]}, parts[1]);
   }
 
   private static String text(Identifier table) {

@@ -17,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.SupportsMetadataColumns;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsRowLevelOperations;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCapability;
 import org.apache.spark.sql.connector.catalog.TruncatableTable;
 import org.apache.spark.sql.connector.expressions.Expressions;
@@ -169,7 +170,15 @@ class ChronolakeTable
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return new FrameWrite(this, info);
+    return new FrameWrite(this, info, false);
+  }
+
+  /** The table of Chronolake that a query reads; null if it reads another one. */
+  static ChronolakeTable shownBy(Table read) {
+    if (read instanceof FormatRead byFormat) {
+      return byFormat.table();
+    }
+    return read instanceof ChronolakeTable table ? table : null;
   }
 
   /** Whether this is the same table as another one, in its newest state: no time travel. */

@@ -36,11 +36,13 @@ final class FrameWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite,
   private final CaseInsensitiveStringMap given;
   private final StructType schema;
   private final Map<String, String> options;
+  private final boolean isByFormat;
   private final ArrayNode partition = PythonProcess.JSON.createArrayNode();
   private boolean overwrites;
 
-  FrameWrite(ChronolakeTable table, LogicalWriteInfo info) {
+  FrameWrite(ChronolakeTable table, LogicalWriteInfo info, boolean isByFormat) {
     this.table = table;
+    this.isByFormat = isByFormat;
     this.given = info.options();
     this.schema = info.schema();
     this.options = new HashMap<>(given.asCaseSensitiveMap());
@@ -124,18 +126,19 @@ final class FrameWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite,
   }
 
   private boolean isThisTable(Table read) {
-    return read instanceof ChronolakeTable other && other.isNewestOf(table);
+    ChronolakeTable other = ChronolakeTable.shownBy(read);
+    return other != null && other.isNewestOf(table);
   }
 
   /** Writes rows, which are computed from states of this table if the query reads it. */
   private void write(Dataset<Row> rows, List<Table> read) {
     ObjectNode request = PythonProcess.request();
-    request.put("mode", overwrites ? "overwrite" : "append");
+    request.put("mode", overwrites ? "overwrite" : "append").put("by_format", isByFormat);
     request.set("write_options", ChronolakeCatalog.json(options));
     request.set("partition", partition);
     ArrayNode states = request.putArray("computed_from");
     if (overwrites) {
-      read.forEach(each -> states.add(((ChronolakeTable) each).state()));
+      read.forEach(each -> states.add(ChronolakeTable.shownBy(each).state()));
     }
     table.write(request, rows);
   }

@@ -19,11 +19,13 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.SparkSession;
-import py4j.GatewayServer;
+import py4j.ClientServer;
 
 /**
  * The Python process of a Spark application that decides for the catalog: it asks the server, plans
@@ -37,10 +39,18 @@ final class PythonProcess {
   static final ObjectMapper JSON = new ObjectMapper();
   private static final String MODULE = "chronolake_spark.catalogs.process";
   private static final int SESSIONS_MAX = 100;
+  /** The request that ends before the thread that made it. */
+  static final String WRITE_BATCH = "write_batch";
+
+  /** The local property of a thread that has the group of its jobs. */
+  private static final String JOB_GROUP = "spark.jobGroup.id";
+
+  private static final int STOP_SECONDS_MAX = 60;
+  private static final int CANCEL_MS = 200;
   private static PythonProcess running;
 
   private final String application;
-  private final GatewayServer gateway;
+  private final ClientServer gateway;
   private final Process process;
   private final Writer requests;
   private final AtomicLong numbers = new AtomicLong();
@@ -72,12 +82,12 @@ final class PythonProcess {
     new SecureRandom().nextBytes(random);
     String secret = HexFormat.of().formatHex(random);
     gateway =
-        new GatewayServer.GatewayServerBuilder()
+        new ClientServer.ClientServerBuilder()
             .javaPort(0)
             .javaAddress(InetAddress.getLoopbackAddress())
             .authToken(secret)
             .build();
-    gateway.start();
+    gateway.startServer();
     ProcessBuilder builder = new ProcessBuilder(python(conf), "-m", MODULE);
     Map<String, String> environment = builder.environment();
     addSparksPython(environment);
@@ -94,7 +104,7 @@ final class PythonProcess {
       // Not in the environment, which other programs may read.
       send(
           request()
-              .put("port", gateway.getListeningPort())
+              .put("port", gateway.getJavaServer().getListeningPort())
               .put("secret", secret)
               .put("build", build()));
     } catch (IOException e) {
@@ -163,7 +173,7 @@ final class PythonProcess {
       Known known = eldest.next();
       if (known.requests == 0) {
         eldest.remove();
-        gateway.getGateway().deleteObject(known.name);
+        gateway.getJavaServer().getGateway().deleteObject(known.name);
         try {
           send(request().put("forget", known.name));
         } catch (IOException e) {
@@ -190,12 +200,33 @@ final class PythonProcess {
     } catch (ExecutionException e) {
       throw e.getCause() instanceof RuntimeException cause ? cause : new IllegalStateException(e);
     } catch (InterruptedException e) {
+      if (operation.equals(WRITE_BATCH)) {
+        endBatch(answer);
+      }
       Thread.currentThread().interrupt();
       throw new Refusal(
-          "interrupted",
+          Refusal.INTERRUPTED,
           "the statement was interrupted; what it has begun may end all the same: look at the timeline");
     } finally {
       waiting.remove(number);
+    }
+  }
+
+  /** Cancels the jobs of a batch until it has ended: nothing of it comes after its query has stopped. */
+  private static void endBatch(CompletableFuture<JsonNode> answer) {
+    SparkContext context = SparkSession.active().sparkContext();
+    String group = context.getLocalProperty(JOB_GROUP);
+    long end = System.nanoTime() + TimeUnit.SECONDS.toNanos(STOP_SECONDS_MAX);
+    while (group != null && System.nanoTime() < end) {
+      context.cancelJobGroup(group);
+      try {
+        answer.get(CANCEL_MS, TimeUnit.MILLISECONDS);
+        return;
+      } catch (ExecutionException e) {
+        return;
+      } catch (TimeoutException | InterruptedException e) {
+        // Its next job is cancelled too.
+      }
     }
   }
 
@@ -207,9 +238,20 @@ final class PythonProcess {
     }
   }
 
+  /** Asks for something whose answer does not matter, if this process still runs. */
+  static synchronized void tell(String operation, ObjectNode request) {
+    if (running != null && running.process.isAlive()) {
+      try {
+        running.send(request.put("number", 0).put("operation", operation));
+      } catch (IOException e) {
+        // It has ended.
+      }
+    }
+  }
+
   /** The name by which Python reaches an object of Java, until Python lets go of it. */
   String lent(Object object) {
-    return gateway.getGateway().putNewObject(object);
+    return gateway.getJavaServer().getGateway().putNewObject(object);
   }
 
   private void takeAnswers() {

@@ -1,9 +1,17 @@
 package chronolake.spark;
 
+import java.util.EnumSet;
+import java.util.HashMap;
 import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.catalog.TableProvider;
 import org.apache.spark.sql.connector.expressions.Transform;
 import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
@@ -22,17 +30,56 @@ final class PythonSource {
   /** The scan of slices that Python workers merge: {@code plan} is a text of the Python process. */
   static Scan scan(StructType read, String plan) {
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(Map.of("plan", plan));
-    // A new one for each scan, because it keeps what it has planned.
+    SupportsRead table = (SupportsRead) source().getTable(read, new Transform[0], options);
+    return table.newScanBuilder(options).build();
+  }
+
+  /** A stream of changes with these columns. */
+  static Table changes(TableProvider source, StructType columns, Map<String, String> options) {
+    return new Changes((SupportsRead) source.getTable(columns, new Transform[0], ofChanges(options)));
+  }
+
+  /** A table that a stream reads, and that nothing writes. */
+  private record Changes(SupportsRead table) implements SupportsRead {
+    @Override
+    public String name() {
+      return NAME;
+    }
+
+    @Override
+    public Column[] columns() {
+      return table.columns();
+    }
+
+    @Override
+    public Set<TableCapability> capabilities() {
+      return EnumSet.of(TableCapability.MICRO_BATCH_READ);
+    }
+
+    @Override
+    public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+      return table.newScanBuilder(new CaseInsensitiveStringMap(ofChanges(options.asCaseSensitiveMap())));
+    }
+  }
+
+  /** The options of a stream: Python cannot see that its rows are read as one. */
+  static Map<String, String> ofChanges(Map<String, String> options) {
+    Map<String, String> given = new HashMap<>(options);
+    if (!new CaseInsensitiveStringMap(options).containsKey("view")) {
+      given.put("view", "changes");
+    }
+    return given;
+  }
+
+  /** A new one, because it keeps what it has planned. */
+  static PythonDataSourceV2 source() {
     PythonDataSourceV2 source = new PythonDataSourceV2();
     source.setShortName(NAME);
-    SupportsRead table = (SupportsRead) source.getTable(read, new Transform[0], options);
-    return table.newScanBuilder(options).build();
+    return source;
   }
 
   /** The write of rows of this schema by Python workers. */
   static BatchWrite write(LogicalWriteInfo info, StructType rows, Map<String, String> options) {
-    PythonDataSourceV2 source = new PythonDataSourceV2();
-    source.setShortName(NAME);
     LogicalWriteInfo changed =
         new LogicalWriteInfo() {
           @Override
@@ -50,7 +97,7 @@ final class PythonSource {
             return rows;
           }
         };
-    return new PythonBatchWrite(source, NAME, changed, false);
+    return new PythonBatchWrite(source(), NAME, changed, false);
   }
 
   /** The content of the message of a task, such as what Python has pickled. */

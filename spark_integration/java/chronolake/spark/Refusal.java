@@ -9,6 +9,9 @@ import org.apache.spark.SparkThrowable;
  * <p>Spark shows an error of its own kind as it is, and PySpark an illegal argument without a trace.
  */
 public final class Refusal extends IllegalArgumentException implements SparkThrowable {
+  /** The code of a request whose thread was interrupted. */
+  static final String INTERRUPTED = "interrupted";
+
   private static final long serialVersionUID = 1;
   private final String code;
 

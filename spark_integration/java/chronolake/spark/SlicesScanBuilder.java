@@ -24,23 +24,40 @@ import scala.collection.immutable.Seq;
 final class SlicesScanBuilder
     implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
   private final ChronolakeTable table;
+  private final StructType shown;
   private final StructType whole;
+  private final String view;
+  private final String wanted;
   private StructType read;
   private Seq<Expression> filters;
 
   SlicesScanBuilder(ChronolakeTable table) {
+    this(table, table.struct(), "snapshot", null);
+  }
+
+  /** The columns that a query may name; {@code wanted} is the option {@code filter}, or null. */
+  SlicesScanBuilder(ChronolakeTable table, StructType shown, String view, String wanted) {
     this.table = table;
-    StructType columns = table.struct();
+    this.shown = shown;
+    this.view = view;
+    this.wanted = wanted;
+    StructType columns = shown;
     for (String name : ChronolakeTable.META_COLUMNS) {
-      columns = columns.add(name, DataTypes.StringType, false);
+      if (columns.getFieldIndex(name).isEmpty()) {
+        columns = columns.add(name, DataTypes.StringType, false);
+      }
     }
     this.whole = columns;
-    this.read = table.struct();
+    this.read = shown;
   }
 
   /** Keeps nested fields whole, and one column at least: an Arrow batch of none has no rows. */
   @Override
   public void pruneColumns(StructType required) {
+    if (wanted != null) {
+      // Python filters the records, by columns that the query may leave out.
+      return;
+    }
     Set<String> names = new HashSet<>(List.of(required.fieldNames()));
     List<StructField> fields = new ArrayList<>();
     for (StructField field : whole.fields()) {
@@ -49,7 +66,7 @@ final class SlicesScanBuilder
       }
     }
     if (fields.isEmpty()) {
-      fields.add(table.struct().fields()[0]);
+      fields.add(shown.fields()[0]);
     }
     read = new StructType(fields.toArray(StructField[]::new));
   }
@@ -71,7 +88,7 @@ final class SlicesScanBuilder
     ObjectNode request = PythonProcess.request();
     ArrayNode columns = request.putArray("columns");
     List.of(read.fieldNames()).forEach(columns::add);
-    request.put("schema", read.asNullable().json());
+    request.put("schema", read.asNullable().json()).put("view", view).put("filter", wanted);
     request.set("conditions", filters == null ? request.arrayNode() : Conditions.described(filters));
     JsonNode plan = table.plan(request);
     List<Scan> scans = new ArrayList<>();

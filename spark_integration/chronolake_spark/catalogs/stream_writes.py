@@ -1,0 +1,88 @@
+"""``df.writeStream.format("chronolake")``: Java's sink hands each batch of a query to a ``BatchWriter``."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql.types import StructType
+
+from chronolake_model import decoding
+from chronolake_spark.catalogs.context import CatalogContext
+from chronolake_spark.common import format_options
+from chronolake_spark.common.format_options import Use
+from chronolake_spark.stream import failures, starts
+from chronolake_spark.stream.batch_writer import BatchWriter
+
+_CLUSTERED: Final = "__clustering_columns"
+"""The option by which Spark hands ``clusterBy`` over."""
+_LOCK = threading.Lock()
+_NUMBERS: Final = itertools.count(1)
+_WRITERS: Final[dict[int, BatchWriter]] = {}
+"""The writers of the queries that run, by the numbers of their sinks."""
+
+
+class NewSink(msgspec.Struct, frozen=True):
+    """A request for a sink, as the options of a query, and its modes, describe it."""
+
+    given: dict[str, str]
+    output_mode: str
+    is_partitioned: bool
+
+
+class SinkOfRows(msgspec.Struct, frozen=True):
+    """A request to check that rows of a schema, as JSON of Spark, fit the options of a query."""
+
+    given: dict[str, str]
+    schema: str
+
+
+class BatchOfSink(msgspec.Struct, frozen=True):
+    """A request to write a batch: a frame, which Java calls so."""
+
+    sink: int
+    batch: int
+    frame: str
+
+
+def new_sink(context: CatalogContext, request: NewSink) -> int:
+    """The number of a new sink. Raises ``InvalidOption``, and what ``BatchWriter.check`` raises."""
+    del context
+    is_partitioned = request.is_partitioned or _CLUSTERED in request.given
+    starts.refuse_modes(request.output_mode, is_partitioned=is_partitioned)
+    writer = _writer(request.given)
+    # The query would fail at its first batch, which may come much later.
+    writer.check()
+    with _LOCK:
+        number = next(_NUMBERS)
+        _WRITERS[number] = writer
+    return number
+
+
+def check_rows(context: CatalogContext, request: SinkOfRows) -> None:
+    """Raise ``SchemaMismatch`` if the rows of a query do not fit its options."""
+    struct = StructType.fromJson(decoding.decode(request.schema, dict[str, Any]))
+    _writer(request.given).check(context.spark.createDataFrame([], struct))
+
+
+def write_batch(context: CatalogContext, request: BatchOfSink) -> bool:
+    """Write a batch, unless it was written before; false if the query was stopped meanwhile."""
+    try:
+        _WRITERS[request.sink](context.frame(request.frame), request.batch)
+    except failures.QueryStopped:
+        return False
+    return True
+
+
+def end_sink(number: int) -> None:
+    """Let go of a sink, whose query has ended."""
+    with _LOCK:
+        _WRITERS.pop(number, None)
+
+
+def _writer(given: dict[str, str]) -> BatchWriter:
+    starts.refuse_asynchronous(given)
+    own = {name: text for name, text in given.items() if name.lower() not in starts.OF_SPARK}
+    return starts.writer_of(format_options.parse(own, Use.WRITE_STREAM))

@@ -1,1 +1,0 @@
-"""``format("chronolake")`` and SQL in a session: PySpark's methods, views, and advice."""
