@@ -42,11 +42,11 @@ _MEANINGS: Final[Mapping[str, str]] = {
     "to": "The end of the range",
     "filter": (
         "A [filter](../concepts/reading.md#filters-through-spark), `price >= 10 and country in "
-        "('de', 'fr')`: the server leaves out files without such records"
+        "('de', 'fr')`: the server leaves out files without such records. `where` on the frame is faster"
     ),
     "view": (
         "`snapshot`, `changes`, or `read_optimized`: base files without the log files of a "
-        "merge-on-read table. Of a stream: `changes`, which only a driver without `install` must give"
+        "merge-on-read table. Of a stream: `changes`, which must be given only without the jar"
     ),
     "meta_columns": "`true` adds Hudi's five columns",
     "after": (

@@ -30,10 +30,9 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
         "`import chronolake_spark`. [Spark](../spark.md) shows how to use it.",
         (
             chronolake_spark.session,
-            chronolake_spark.install,
             chronolake_spark.create_table,
             chronolake_spark.table,
-            chronolake_spark.views,
+            chronolake_spark.catalog,
             chronolake_spark.SparkTable,
             instant_options.InstantOptions,
             instant_options.CommitOptions,

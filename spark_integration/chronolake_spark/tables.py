@@ -357,7 +357,8 @@ class SparkTable(ServicedTable):
 
         A key is the value of the record key field, a tuple of values if there are several fields, or a dict by
         field. A dict may have the partition fields too: then only that partition is searched. A key that does
-        not exist has no row. At most 10,000 keys. ``table.lookup([42]).first()`` is one record, or None.
+        not exist has no row. A timestamp without a zone is local time. At most 10,000 keys.
+        ``table.lookup([42]).first()`` is one record, or None.
 
         The driver reads the row groups that may have the keys; there is no Spark job. Raises ``SchemaMismatch``
         if ``keys`` are not keys of the table, ``InvalidRecordKey`` for a key without value, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import chronolake
+import chronolake_spark
 from tests.docs import markdown
 from tests.docs.markdown import PAGES, Block
 from tests.fix_server import ServerProcess
@@ -62,12 +63,21 @@ def publishing(new_server: Callable[..., ServerProcess], dsn: str) -> ServerProc
     return new_server(dsn, *PUBLISHES)
 
 
+@pytest.fixture
+def lake(spark: SparkSession, publishing: ServerProcess) -> Iterator[None]:
+    """The session's catalog is that of the server, as if it was started for it."""
+    chronolake_spark.catalog(spark, "lake", publishing.url)
+    yield
+    spark.conf.unset("spark.sql.catalog.lake.url")
+    spark._jsparkSession.sessionState().catalogManager().reset()
+
+
 @pytest.mark.spark
+@pytest.mark.usefixtures("lake")
 @pytest.mark.parametrize("page", WITH_SPARK, ids=markdown.name_of)
 def test_the_spark_examples_of_a_page_run(
     page: Path,
     publishing: ServerProcess,
-    spark: SparkSession,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -77,9 +87,8 @@ def test_the_spark_examples_of_a_page_run(
 
 
 @pytest.mark.spark
-def test_the_examples_that_read_the_table_of_the_readme_run(
-    publishing: ServerProcess, spark: SparkSession, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("lake")
+def test_the_examples_that_read_the_table_of_the_readme_run(publishing: ServerProcess, tmp_path: Path) -> None:
     _executed(_that_run(markdown.ROOT / "README.md", "spark"), publishing, tmp_path)["client"].close()
     with chronolake.connect(publishing.url) as client:
         wait_until(lambda: client.table("shop.sales").publication().lag_versions == 0)
