@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import time
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -205,11 +205,7 @@ def test_python_alone_refuses_a_stream_of_writes(spark: SparkSession, folder: Pa
 def test_a_stopped_query_cancels_the_batch_that_it_writes(
     spark: SparkSession, folder: Path, table: SparkTable
 ) -> None:
-    def wait(price: int) -> int:
-        time.sleep(60)
-        return price
-
-    slow = sf.udf(wait, "int")
+    slow = sf.udf(lambda price: threading.Event().wait(60) or price, "int")
     frame = changes(spark, folder).withColumn("price", slow("price"))
     query = stream(spark, folder, table, frame=frame).start()
     wait_until(lambda: any(table.metastore.instants(state=State.INFLIGHT)))

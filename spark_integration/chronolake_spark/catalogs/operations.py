@@ -24,7 +24,7 @@ from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.catalogs.sessions import Sessions
 
 _END_SINK: Final = "end_sink"
-"""The request about no metastore and no session: ``{"sink": 1}``."""
+"""The request about no metastore and no session: ``{"sink": "id"}``."""
 _OPERATIONS: Final[Mapping[str, tuple[type, Callable[[CatalogContext, Any], Any]]]] = {
     "namespaces": (definitions.Nothing, definitions.namespaces),
     "namespace": (definitions.OfNamespace, definitions.namespace),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
+import uuid
 from typing import Any, Final
 
 import msgspec
 from pyspark.sql.types import StructType
 
 from chronolake_model import decoding
+from chronolake_spark import errors
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.common import format_options
 from chronolake_spark.common.format_options import Use
@@ -19,9 +20,8 @@ from chronolake_spark.stream.batch_writer import BatchWriter
 _CLUSTERED: Final = "__clustering_columns"
 """The option by which Spark hands ``clusterBy`` over."""
 _LOCK = threading.Lock()
-_NUMBERS: Final = itertools.count(1)
-_WRITERS: Final[dict[int, BatchWriter]] = {}
-"""The writers of the queries that run, by the numbers of their sinks."""
+_WRITERS: Final[dict[str, BatchWriter]] = {}
+"""The writers of the queries that run, by the ids of their sinks, which no other process gives again."""
 
 
 class NewSink(msgspec.Struct, frozen=True):
@@ -42,13 +42,13 @@ class SinkOfRows(msgspec.Struct, frozen=True):
 class BatchOfSink(msgspec.Struct, frozen=True):
     """A request to write a batch: a frame, which Java calls so."""
 
-    sink: int
+    sink: str
     batch: int
     frame: str
 
 
-def new_sink(context: CatalogContext, request: NewSink) -> int:
-    """The number of a new sink. Raises ``InvalidOption``, and what ``BatchWriter.check`` raises."""
+def new_sink(context: CatalogContext, request: NewSink) -> str:
+    """The id of a new sink. Raises ``InvalidOption``, and what ``BatchWriter.check`` raises."""
     del context
     is_partitioned = request.is_partitioned or _CLUSTERED in request.given
     starts.refuse_modes(request.output_mode, is_partitioned=is_partitioned)
@@ -56,9 +56,9 @@ def new_sink(context: CatalogContext, request: NewSink) -> int:
     # The query would fail at its first batch, which may come much later.
     writer.check()
     with _LOCK:
-        number = next(_NUMBERS)
-        _WRITERS[number] = writer
-    return number
+        sink = uuid.uuid4().hex
+        _WRITERS[sink] = writer
+    return sink
 
 
 def check_rows(context: CatalogContext, request: SinkOfRows) -> None:
@@ -69,17 +69,23 @@ def check_rows(context: CatalogContext, request: SinkOfRows) -> None:
 
 def write_batch(context: CatalogContext, request: BatchOfSink) -> bool:
     """Write a batch, unless it was written before; false if the query was stopped meanwhile."""
+    writer = _WRITERS.get(request.sink)
+    if writer is None:
+        raise errors.StreamMismatch(
+            "the Python process of the catalog has ended after the query began: start the query again, and it "
+            "continues where it stopped"
+        )
     try:
-        _WRITERS[request.sink](context.frame(request.frame), request.batch)
+        writer(context.frame(request.frame), request.batch)
     except failures.QueryStopped:
         return False
     return True
 
 
-def end_sink(number: int) -> None:
+def end_sink(sink: str) -> None:
     """Let go of a sink, whose query has ended."""
     with _LOCK:
-        _WRITERS.pop(number, None)
+        _WRITERS.pop(sink, None)
 
 
 def _writer(given: dict[str, str]) -> BatchWriter:

@@ -20,15 +20,17 @@ final class TableSink implements Sink {
   private static final Cleaner UNUSED = Cleaner.create();
 
   private final ChronolakeCatalog metastore;
-  private final long number;
+  private final String id;
+  private final String description;
 
   TableSink(Map<String, String> options, boolean isPartitioned, OutputMode mode) {
     metastore = ChronolakeCatalog.ofFormat(PythonSource.NAME, options);
     ObjectNode request = FormatCatalog.given(options);
     request.put("output_mode", mode.toString()).put("is_partitioned", isPartitioned);
-    number = metastore.ask("new_sink", request).asLong();
+    id = metastore.ask("new_sink", request).asText();
+    description = PythonSource.NAME + " " + new FormatCatalog.Named(options);
     // Spark does not say when a query has ended.
-    UNUSED.register(this, new End(number));
+    UNUSED.register(this, new End(id));
   }
 
   /** Refuses rows that do not fit the options of a query, as a condition of deletes. */
@@ -41,15 +43,21 @@ final class TableSink implements Sink {
   public void addBatch(long batch, Dataset<Row> rows) {
     // The plan of a batch can run only once: Spark's sink makes a frame of it that can be read again.
     Function2<Dataset<Row>, Object, BoxedUnit> write =
-        (frame, number) -> {
+        (frame, ignored) -> {
           write(batch, frame);
           return BoxedUnit.UNIT;
         };
     new ForeachBatchSink<>(write, ExpressionEncoder.apply(rows.schema())).addBatch(batch, rows);
   }
 
+  /** What the progress of a query shows. */
+  @Override
+  public String toString() {
+    return description;
+  }
+
   private void write(long batch, Dataset<Row> frame) {
-    ObjectNode request = PythonProcess.request().put("sink", number).put("batch", batch);
+    ObjectNode request = PythonProcess.request().put("sink", id).put("batch", batch);
     try {
       if (metastore.askWithFrame(PythonProcess.WRITE_BATCH, request, frame).asBoolean()) {
         return;
@@ -68,10 +76,10 @@ final class TableSink implements Sink {
     throw (E) thrown;
   }
 
-  private record End(long number) implements Runnable {
+  private record End(String id) implements Runnable {
     @Override
     public void run() {
-      PythonProcess.tell("end_sink", PythonProcess.request().put("sink", number));
+      PythonProcess.tell("end_sink", PythonProcess.request().put("sink", id));
     }
   }
 }
