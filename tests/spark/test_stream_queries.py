@@ -16,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 import chronolake_spark
-from chronolake_model.vocabulary import State
+from chronolake_model.vocabulary import Operation, State
 from chronolake_spark import SparkTable
 from chronolake_spark.catalogs import registering
 from tests.processes import wait_until
@@ -211,7 +211,8 @@ def test_a_stopped_query_cancels_the_batch_that_it_writes(
     wait_until(lambda: any(table.metastore.instants(state=State.INFLIGHT)))
     query.stop()
     assert query.exception() is None
-    wait_until(lambda: any(table.metastore.instants(state=State.ROLLED_BACK)))
+    written = table.metastore.instants(operation=Operation.UPSERT)
+    assert {instant.state for instant in written} == {State.ROLLED_BACK}
     assert rows_of(table) == []
 
 
