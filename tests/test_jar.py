@@ -43,6 +43,7 @@ _CLASSES = {
     "execution.streaming.sources.ForeachBatchSink": ["TableSink"],
     "execution.vectorized.OnHeapColumnVector": ["RowsAsColumns"],
     "internal.connector.SupportsPushDownCatalystFilters": ["SlicesScanBuilder"],
+    "internal.connector.SupportsStreamingUpdateAsAppend": ["FrameWrite"],
     "rdd.BlockRDD": ["KeptRows"],
     "storage.BlockId": ["KeptRows"],
     "storage.RDDBlockId": ["KeptRows"],

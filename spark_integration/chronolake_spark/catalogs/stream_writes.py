@@ -1,4 +1,4 @@
-"""``df.writeStream.format("chronolake")``: Java's sink hands each batch of a query to a ``BatchWriter``."""
+"""Streams that write tables, by ``format("chronolake")`` or ``toTable``: Java's sink hands over each batch."""
 
 from __future__ import annotations
 
@@ -68,13 +68,18 @@ def check_rows(context: CatalogContext, request: SinkOfRows) -> None:
 
 
 def write_batch(context: CatalogContext, request: BatchOfSink) -> bool:
-    """Write a batch, unless it was written before; false if the query was stopped meanwhile."""
+    """Write a batch, unless it was written before; false if the query was stopped meanwhile.
+
+    Raises ``TableMismatch`` if the query is of another table of this name, and what ``BatchWriter`` raises.
+    """
     writer = _WRITERS.get(request.sink)
     if writer is None:
         raise errors.StreamMismatch(
             "the Python process of the catalog has ended after the query began: start the query again, and it "
             "continues where it stopped"
         )
+    if context.table_id is not None:
+        context.table(writer.table)
     try:
         writer(context.frame(request.frame), request.batch)
     except failures.QueryStopped:

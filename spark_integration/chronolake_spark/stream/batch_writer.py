@@ -113,7 +113,7 @@ class BatchWriter:
         replayed: Replayed,
         client: chronolake.Client,
     ) -> None:
-        self._table = table
+        self.table = table
         self._batches = batches
         self._name = stream
         self._pending_max = pending_max
@@ -131,7 +131,7 @@ class BatchWriter:
 
         Raises ``TableNotFound``, ``ConnectionFailed``, ``StreamMismatch`` and ``SchemaMismatch``.
         """
-        table = self._client.table(self._table).definition
+        table = self._client.table(self.table).definition
         batch_checks.refuse_table(table, self._batches.operation, self._batches.how, self._pending_max)
         delete_when = self._batches.how.get("delete_when")
         if frame is not None and isinstance(delete_when, str):
@@ -156,7 +156,7 @@ class BatchWriter:
 
     def _written(self, batch: DataFrame, batch_id: int) -> Instant | None:
         spark = batch.sparkSession
-        table = self._client.table(self._table)
+        table = self._client.table(self.table)
         stream = self._stream_of(spark.sparkContext, table)
         batch_checks.refuse_table(
             table.definition, self._batches.operation, self._batches.how, self._pending_max

@@ -6,6 +6,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.stream.StreamSupport;
@@ -148,6 +149,9 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   private Table load(Identifier table, ObjectNode state) throws NoSuchTableException {
     try {
+      if (ChangesTable.isNamed(table)) {
+        return new ChangesTable(this, table);
+      }
       return MetadataTable.isNamed(table)
           ? new MetadataTable(this, table, state)
           : ChronolakeTable.of(this, table, ask("load", named(state, table)));
@@ -242,6 +246,16 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
     }
   }
 
+  /** The options by which {@code format("chronolake")} finds a table of this catalog. */
+  Map<String, String> optionsOfFormat(String table, Map<String, String> given) {
+    Map<String, String> found = new HashMap<>();
+    given.forEach((name, text) -> found.put(name.toLowerCase(Locale.ROOT), text));
+    options.forEach((name, text) -> found.put(name.toLowerCase(Locale.ROOT), text));
+    found.remove("warehouse");
+    found.put("table", table);
+    return found;
+  }
+
   // ---- requests ----
 
   /** The answer of the Python process to a request about this catalog. */
@@ -282,7 +296,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
     return Identifier.of(new String[] {parts[0]}, parts[1]);
   }
 
-  private static String text(Identifier table) {
+  static String text(Identifier table) {
     return String.join(".", table.namespace()) + "." + table.name();
   }
 

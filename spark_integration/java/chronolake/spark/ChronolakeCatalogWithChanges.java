@@ -8,7 +8,10 @@ import org.apache.spark.sql.connector.catalog.ChangelogContext;
 import org.apache.spark.sql.connector.catalog.ChangelogRange;
 import org.apache.spark.sql.connector.catalog.Column;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.read.Batch;
+import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -68,7 +71,27 @@ public class ChronolakeCatalogWithChanges extends ChronolakeCatalog {
 
     @Override
     public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
-      return () -> PythonSource.scan(struct(), plan.get("slices").asText());
+      Scan scan = PythonSource.scan(struct(), plan.get("slices").asText());
+      return () -> new OfRange(name, scan);
+    }
+  }
+
+  /** A range of changes. A stream has another source. */
+  private record OfRange(String name, Scan range) implements Scan {
+    @Override
+    public StructType readSchema() {
+      return range.readSchema();
+    }
+
+    @Override
+    public Batch toBatch() {
+      return range.toBatch();
+    }
+
+    @Override
+    public MicroBatchStream toMicroBatchStream(String checkpoint) {
+      throw new Refusal(
+          "invalid-option", "use spark.readStream.table(\"" + name + ".changes\"), and not readStream.changes");
     }
   }
 }

@@ -27,6 +27,7 @@ import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.RowLevelOperationBuilder;
 import org.apache.spark.sql.connector.write.RowLevelOperationInfo;
 import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -58,6 +59,7 @@ class ChronolakeTable
   private final StructType schema;
   private String asOf;
   private boolean hasRead;
+  private TableSink sink;
 
   static ChronolakeTable of(ChronolakeCatalog catalog, Identifier identifier, JsonNode loaded) {
     return new ChronolakeTable(catalog, identifier, loaded);
@@ -118,11 +120,13 @@ class ChronolakeTable
   public Set<TableCapability> capabilities() {
     return EnumSet.of(
         TableCapability.BATCH_READ,
+        TableCapability.MICRO_BATCH_READ,
         TableCapability.BATCH_WRITE,
         TableCapability.V1_BATCH_WRITE,
         TableCapability.TRUNCATE,
         TableCapability.OVERWRITE_BY_FILTER,
         TableCapability.OVERWRITE_DYNAMIC,
+        TableCapability.STREAMING_WRITE,
         TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
   }
 
@@ -213,6 +217,15 @@ class ChronolakeTable
   /** Writes a frame, as the request says. */
   void write(ObjectNode request, Dataset<Row> rows) {
     catalog.askWithFrame("write", named(request), rows);
+  }
+
+  /** The sink of the one query that was started with this table. */
+  synchronized TableSink sink(Map<String, String> options, OutputMode mode) {
+    if (sink == null) {
+      String name = ChronolakeCatalog.text(identifier);
+      sink = new TableSink(catalog.optionsOfFormat(name, options), mode, loaded.get("table_id").asText());
+    }
+    return sink;
   }
 
   /** Names this table, by its id too: another one may have its name by now. */

@@ -19,7 +19,10 @@ import org.apache.spark.sql.connector.write.SupportsOverwriteV2;
 import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.connector.write.Write;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+import org.apache.spark.sql.internal.connector.SupportsStreamingUpdateAsAppend;
 import org.apache.spark.sql.sources.InsertableRelation;
+import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -27,9 +30,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * An append to a table, or an overwrite: the Python process takes the frame of the rows, and writes it as
  * {@code SparkTable} does. So each index finds its file groups, and rows are shuffled by them.
  *
- * <p>Spark gives no frame to an overwrite of the partitions that its rows have: tasks keep these rows before.
+ * <p>Spark gives no frame to an overwrite of the partitions that its rows have, and to a batch of a stream:
+ * tasks keep these rows before.
  */
-final class FrameWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite, V1Write {
+final class FrameWrite
+    implements SupportsOverwriteV2,
+        SupportsDynamicOverwrite,
+        SupportsStreamingUpdateAsAppend,
+        V1Write {
   private static final String PARTITIONS = "partitions";
 
   private final ChronolakeTable table;
@@ -123,6 +131,12 @@ final class FrameWrite implements SupportsOverwriteV2, SupportsDynamicOverwrite,
   @Override
   public BatchWrite toBatch() {
     return new OfKeptRows();
+  }
+
+  @Override
+  public StreamingWrite toStreaming() {
+    return new StreamBatches(
+        table, options, schema, overwrites ? OutputMode.Complete() : OutputMode.Append());
   }
 
   private boolean isThisTable(Table read) {

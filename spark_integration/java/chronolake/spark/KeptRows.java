@@ -67,9 +67,18 @@ final class KeptRows implements AutoCloseable {
   /** Lets executors forget the rows. */
   @Override
   public void close() {
-    if (owner != null) {
+    if (owner == null) {
+      return;
+    }
+    // A thread that is interrupted would not wait for Spark, and the rows would stay.
+    boolean isInterrupted = Thread.interrupted();
+    try {
       owner.unpersist(false);
       owner = null;
+    } finally {
+      if (isInterrupted) {
+        Thread.currentThread().interrupt();
+      }
     }
   }
 
@@ -131,13 +140,10 @@ final class KeptRows implements AutoCloseable {
       }
     }
 
-    /** Refused: only the continuous trigger gives rows one by one. */
+    /** Only the continuous trigger gives rows one by one. */
     @Override
     public void write(InternalRow row) {
-      throw new Refusal(
-          "invalid-option",
-          "the trigger ContinuousTrigger has no batches that could complete exactly once: use processingTime or"
-              + " availableNow");
+      throw new UnsupportedOperationException();
     }
 
     /** The number of the block, nothing without rows. */

@@ -12,6 +12,7 @@ import org.apache.spark.sql.connector.read.PartitionReaderFactory;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.Statistics;
 import org.apache.spark.sql.connector.read.SupportsReportStatistics;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
@@ -44,6 +45,14 @@ record SlicesScan(String name, StructType readSchema, List<Scan> scans, long row
   @Override
   public Batch toBatch() {
     return this;
+  }
+
+  /** Refused: without the type of a change, a deleted record would look like another one. */
+  @Override
+  public MicroBatchStream toMicroBatchStream(String checkpoint) {
+    throw new Refusal(
+        "invalid-option",
+        "a stream reads the changes of a table: use spark.readStream.table(\"" + name + ".changes\")");
   }
 
   @Override

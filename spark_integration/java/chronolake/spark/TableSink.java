@@ -21,9 +21,21 @@ final class TableSink implements Sink {
 
   private final ChronolakeCatalog metastore;
   private final String id;
+  private final String tableId;
   private final String description;
 
   TableSink(Map<String, String> options, boolean isPartitioned, OutputMode mode) {
+    this(options, isPartitioned, mode, null);
+  }
+
+  /** The sink of a query that writes the table with this id, and no other one of its name. */
+  TableSink(Map<String, String> options, OutputMode mode, String tableId) {
+    this(options, false, mode, tableId);
+  }
+
+  private TableSink(
+      Map<String, String> options, boolean isPartitioned, OutputMode mode, String tableId) {
+    this.tableId = tableId;
     metastore = ChronolakeCatalog.ofFormat(PythonSource.NAME, options);
     ObjectNode request = FormatCatalog.given(options);
     request.put("output_mode", mode.toString()).put("is_partitioned", isPartitioned);
@@ -56,8 +68,10 @@ final class TableSink implements Sink {
     return description;
   }
 
-  private void write(long batch, Dataset<Row> frame) {
+  /** Writes a batch, as a frame that can be read again. */
+  void write(long batch, Dataset<Row> frame) {
     ObjectNode request = PythonProcess.request().put("sink", id).put("batch", batch);
+    request.put("table_id", tableId);
     try {
       if (metastore.askWithFrame(PythonProcess.WRITE_BATCH, request, frame).asBoolean()) {
         return;
