@@ -81,11 +81,10 @@ def plan(context: CatalogContext, request: ScanRequest) -> ScanPlan:
     written = evolution.versions(table, definition, slices)
     native = [slice_ for slice_ in slices if request.filter is None and _is_native(written, slice_)]
     merged = [slice_ for slice_ in slices if request.filter is not None or not _is_native(written, slice_)]
-    root = slice_frames.spark_root(definition.base_path)
     files = [file for slice_ in slices for file in stored_slices.files_of(slice_)]
     return ScanPlan(
         snapshot.as_of,
-        [f"{root}/{slice_.base_file.path}" for slice_ in native if slice_.base_file],
+        _native_files(definition.base_path, native),
         _text(written, request, merged, filter_) if merged or not native else None,
         -1 if merged else sum(file.records for file in files),
         sum(file.size_bytes for file in files),
@@ -106,6 +105,14 @@ def _is_native(written: Versions, slice_: FileSlice) -> bool:
     if slice_.base_file is None or slice_.log_files or few_changes.is_in_s3(written.table):
         return False
     return written.layout_of(slice_.base_file.schema_version) == written.table.schema_version
+
+
+def _native_files(base_path: str, slices: Sequence[FileSlice]) -> list[str]:
+    """The base files of slices, by Spark's paths. A table in S3 has none, and its root no such path."""
+    if not slices:
+        return []
+    root = slice_frames.spark_root(base_path)
+    return [f"{root}/{slice_.base_file.path}" for slice_ in slices if slice_.base_file]
 
 
 def _text(written: Versions, request: ScanRequest, slices: Sequence[FileSlice], filter_: Filter | None) -> str:
