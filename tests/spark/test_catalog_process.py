@@ -48,6 +48,7 @@ def test_each_request_is_answered_while_all_others_wait(monkeypatch: pytest.Monk
     monkeypatch.setattr(process, "_own_output", lambda: answers)
     monkeypatch.setattr(process, "Sessions", lambda port, secret: None)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(registering, "refuse_another_jar", lambda _: None)
     monkeypatch.setattr(operations, "run", run)
     monkeypatch.setattr(os, "_exit", exit_when_answered)
     with pytest.raises(Ended):
