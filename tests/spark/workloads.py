@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -19,6 +20,7 @@ from chronolake_model.files import FileGroupName
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import IndexType, TableType
 from chronolake_spark import SparkTable, errors
+from chronolake_spark.catalogs import registering
 from chronolake_spark.tables import Partitions
 from tests.spark import hudi_reader
 from tests.spark.oracle import Definition, Key, Oracle, Row, State
@@ -102,8 +104,9 @@ class Workload:
             self._insert_new,
             self._bulk_insert,
             self._evolve,
-            self._sql_insert,
         ]
+        if registering.JAR.exists():
+            alone.append(self._sql_insert)
         first: list[Operation] = [
             self._upsert,
             self._delete_keys,
@@ -204,9 +207,12 @@ class Workload:
     def _sql_insert(self) -> Instant | None:
         rows = self._rows(6)
         self._note("sql_insert", rows)
-        given = f"table '{self.table.name}', url '{self.table._client.url}'"
-        self._spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW inserted USING chronolake OPTIONS ({given})")
-        self._spark.sql("INSERT INTO inserted BY NAME SELECT * FROM {rows}", rows=self._frame(rows))
+        url = self.table._client.url
+        # A session keeps a catalog that it has used, and other modules have other servers.
+        lake = f"lake{urlsplit(url).port}"
+        registering.catalog(self._spark, lake, url)
+        target = f"{lake}.{self.table.name} WITH (operation = 'upsert')"
+        self._spark.sql(f"INSERT INTO {target} BY NAME SELECT * FROM {{rows}}", rows=self._frame(rows))
         self.oracle.upsert(rows)
         return self.table.metastore.timeline.completed().last()
 
