@@ -7,7 +7,7 @@
         ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
         ├── RequiredValueMissing  null in a column that is not nullable
         ├── InvalidText           a string is not UTF-8
-        ├── InvalidOrderingValue  NaN or -0.0 in the ordering field of a merge-on-read table
+        ├── InvalidOrderingValue  a value by which readers of a merge-on-read table would not show the row
         ├── DuplicateKeys         an insert has keys that exist already
         ├── BaseFileDamaged       a base file in storage is not as on the timeline
         ├── LogFileDamaged        a log file in storage is not as on the timeline

@@ -139,3 +139,30 @@ def test_an_update_with_a_smaller_ordering_value_changes_nothing(
     assert _rows(lake, name) == [(1, 1, "a", "y"), (2, 5, "same", "x"), (4, 5, "d", "x")]
     lake.sql(f"INSERT INTO {name} VALUES (3, 6, 'again', 'x')")
     assert _rows(lake, name) == [(1, 1, "a", "y"), (2, 5, "same", "x"), (3, 6, "again", "x"), (4, 5, "d", "x")]
+
+
+@pytest.mark.parametrize("index", ["bucket", pytest.param("simple", marks=pytest.mark.slow)])
+def test_a_record_that_moves_where_a_later_delete_would_hide_it_is_refused(
+    lake: SparkSession, new_table: Callable[..., SparkTable], index: str
+) -> None:
+    columns = lake.createDataFrame([], "id long, day string, ts int")
+    where = {"buckets": 1} if index == "bucket" else {"index": index}
+    table = new_table(
+        columns, "id", type="merge_on_read", ordering_field="ts", partition_fields=["day"], **where
+    )
+    name = f"lake.{table.name}"
+    lake.sql(f"INSERT INTO {name} VALUES (1, 'a', 10), (2, 'a', 10)")
+    lake.sql(f"UPDATE {name} SET day = 'b'")
+    with pytest.raises(
+        PySparkException, match=r"moves the record '1' to a place where .* larger ordering value"
+    ):
+        lake.sql(f"UPDATE {name} SET day = 'a', ts = 5 WHERE id = 1")
+    assert _rows(lake, name) == [(1, "b", 10), (2, "b", 10)]
+
+    lake.sql(f"UPDATE {name} SET day = 'a' WHERE id = 2")
+    lake.sql(f"UPDATE {name} SET day = 'a', ts = 11 WHERE id = 1")
+    assert _rows(lake, name) == [(1, "a", 11), (2, "a", 10)]
+    lake.sql(f"UPDATE {name} SET day = 'b', ts = 12 WHERE id = 1")
+    table.compact()
+    lake.sql(f"UPDATE {name} SET day = 'a', ts = 1 WHERE id = 1")
+    assert _rows(lake, name) == [(1, "a", 1), (2, "a", 10)]

@@ -19,6 +19,7 @@ __all__ = [
     "CONTROL",
     "DELETE",
     "FILE_NAME",
+    "IS_MOVED",
     "IS_NEW",
     "META",
     "ORDER_PREFIX",
@@ -39,6 +40,9 @@ CONTROL = (RECORD_KEY, PARTITION_PATH, BUCKET, DELETE)
 
 IS_NEW = "_chronolake_is_new"
 """A column that rows may have: whether the row inserts a record, whose key the table must not have."""
+
+IS_MOVED = "_chronolake_is_moved"
+"""A column beside ``IS_NEW``: whether the new record is a stored one, which the write moves here."""
 
 ORDER_PREFIX = "_chronolake_order_"
 """The prefix of the next columns, ``_chronolake_order_0`` and so on, if any: they order rows of one key."""

@@ -7,7 +7,7 @@ chronolake.errors.ChronolakeError
     ├── InvalidPartitionValue a row's value cannot be in the table's partition paths
     ├── RequiredValueMissing  null in a column that is not nullable
     ├── InvalidText           a string is not UTF-8
-    ├── InvalidOrderingValue  NaN or -0.0 in the ordering field of a merge-on-read table
+    ├── InvalidOrderingValue  a value by which readers of a merge-on-read table would not show the row
     ├── DuplicateKeys         an insert has keys that exist already
     ├── TableMismatch         the table has another definition than the request
     ├── SourceUnreadable      files to ingest are missing or cannot be read
@@ -94,7 +94,11 @@ class InvalidText(LocalError):
 
 
 class InvalidOrderingValue(LocalError):
-    """A row for a merge-on-read table has NaN or -0.0 in the ordering field: readers order it differently."""
+    """An ordering value of a merge-on-read table by which readers would not show the row that was written.
+
+    NaN and -0.0, which readers order differently; or a value smaller than that of a delete of the record, in a
+    statement that moves the record where this delete is.
+    """
 
     CODE = "invalid-ordering-value"
 

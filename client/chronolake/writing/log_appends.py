@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from chronolake.slices import columns, log_merge, merge, ordering_values
+from chronolake.slices import columns, errors, log_merge, merge, ordering_values
 from chronolake.slices.merge import Decision, Existing, Mask
 from chronolake.slices.ordering_values import Values
 from chronolake.slices.slice_reader import SliceReader
@@ -45,7 +45,8 @@ def decide(
 ) -> Append:
     """The append of ``incoming`` (one record per key) to the log of a slice.
 
-    Unless it ``counts_new_keys``, all records that are appended count as updates.
+    Unless it ``counts_new_keys``, all records that are appended count as updates. Raises
+    ``InvalidOrderingValue`` if a record moves here that a stored delete would hide.
     """
     if existing is Existing.UNCHECKED:
         return Append(merge.unchecked(0, incoming), incoming.slice(0, 0), ())
@@ -64,6 +65,7 @@ def decide(
         if has_new:
             exists: Mask = pc.is_valid(_places(incoming, live[columns.RECORD_KEY])).to_numpy()
             duplicates, duplicate_key = merge.existing_keys(incoming, exists)
+            _refuse_hidden(reader, upserts, gone)
         if counts_new_keys:
             inserts = int(_places(upserts, live[columns.RECORD_KEY]).null_count)
         if ordering_fields:
@@ -99,6 +101,26 @@ def _inserted(reader: SliceReader, stored: StoredSlice, incoming: pa.Table, exis
         inserts=decision.inserts - count,
         unchanged=decision.unchanged + count,
     )
+
+
+def _refuse_hidden(reader: SliceReader, upserts: pa.Table, gone: pa.Table) -> None:
+    """Raise ``InvalidOrderingValue`` if a stored delete is later than a record that moves to this file group.
+
+    The write deletes the record in its old place, so no place would show it.
+    """
+    if not reader.ordering_fields or columns.IS_MOVED not in upserts.column_names:
+        return
+    moved = upserts.filter(upserts[columns.IS_MOVED])
+    own = ordering_values.of(moved, reader.ordering_fields)
+    is_hidden = ordering_values.signs(own, _deleted_at(gone, moved)) < 0
+    if is_hidden.any():
+        key = moved[columns.RECORD_KEY][int(np.argmax(is_hidden))].as_py()
+        raise errors.InvalidOrderingValue(
+            f"the statement moves the record {key!r} to a place where one of its key was deleted that had a "
+            "larger ordering value, so readers would not show it: set the ordering field to a larger value, or "
+            "compact the table first",
+            {"record_key": key},
+        )
 
 
 def _deciding(

@@ -39,7 +39,7 @@ _GROUP: Final = [columns.PARTITION_PATH, FILE_ID]
 _STORED: Final = "_chronolake_stored_file_id"
 _CONTROL: Final = (
     f"{columns.RECORD_KEY} string, {columns.PARTITION_PATH} string, {columns.BUCKET} int, "
-    f"{columns.DELETE} boolean, {columns.IS_NEW} boolean, {FILE_ID} string"
+    f"{columns.DELETE} boolean, {columns.IS_NEW} boolean, {columns.IS_MOVED} boolean, {FILE_ID} string"
 )
 _TASKS_PER_CORE: Final = 2
 

@@ -53,6 +53,7 @@ _CONTROL: Final = pa.schema(
         (columns.BUCKET, pa.int32()),
         (columns.DELETE, pa.bool_()),
         (columns.IS_NEW, pa.bool_()),
+        (columns.IS_MOVED, pa.bool_()),
         (FILE_ID, pa.string()),
     ]
 )
@@ -188,7 +189,7 @@ class ChangeTagging:
         return StagedRows(None, 0, self._upserts, self._inserts, self._deletes, groups=sorted(self._groups))
 
     def tagged(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """The rows with ``columns.CONTROL``, ``columns.IS_NEW`` and ``FILE_ID``. Raises as ``Tagging``."""
+        """The rows with the columns of ``_CONTROL``. Raises as ``Tagging``."""
         for batch in batches:
             for rows in self._tagged(pa.Table.from_batches([batch])):
                 if len(rows):
@@ -208,18 +209,18 @@ class ChangeTagging:
         )
         stays = pc.fill_null(stays, False)
         is_new = pc.invert(stays)
-        moved = upserts.filter(pc.and_(is_new, pc.equal(upserts[CHANGE], UPDATED)))
+        is_moved = pc.and_(is_new, pc.equal(upserts[CHANGE], UPDATED))
         count = len(upserts)
         own = {name: upserts[name] for name in self._own}
         none = pa.scalar(None, pa.string())
         yield self._table_of(
-            [keys, paths, buckets, pa.repeat(pa.scalar(False), count), is_new],
+            [keys, paths, buckets, pa.repeat(pa.scalar(False), count), is_new, is_moved],
             pc.if_else(stays, upserts[FILE_ID], none),
             own,
         )
         self._upserts += count
         self._inserts += pc.sum(is_new).as_py() or 0
-        yield from map(self._deleted, (rows.filter(is_delete), moved))
+        yield from map(self._deleted, (rows.filter(is_delete), upserts.filter(is_moved)))
 
     def _deleted(self, rows: pa.Table) -> pa.Table:
         """Deletes of stored rows. They have no values: a delete without ordering value wins."""
@@ -227,8 +228,8 @@ class ChangeTagging:
         self._deletes += count
         true, false = (pa.repeat(pa.scalar(value), count) for value in (True, False))
         own = {name: pa.nulls(count, rows.schema.field(name).type) for name in self._own}
-        control = [rows[columns.RECORD_KEY], rows[columns.PARTITION_PATH], self._buckets(rows), true, false]
-        return self._table_of(control, rows[FILE_ID], own)
+        place = [rows[columns.RECORD_KEY], rows[columns.PARTITION_PATH], self._buckets(rows)]
+        return self._table_of([*place, true, false, false], rows[FILE_ID], own)
 
     def _table_of(
         self, control: Sequence[pa.Array], file_ids: pa.Array, own: Mapping[str, pa.Array]
