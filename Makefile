@@ -90,16 +90,17 @@ test-flink: $(READY) ## the tests with a real Flink (Flink 2.3.0: 0.2 GB once, i
 	@$(if $(FLINK_ENV),,$(BIN)/python tools/make_flink_env.py .flink-env)
 	$(BIN)/python -m pytest -m flink -rs tests/flink $(PYTEST_ARGS)
 
-check: $(STAMP) ## ruff, mypy --strict, the import contracts, sizes of modules, words, and whether the blocking client is as generated
+check: $(STAMP) ## ruff, clang-format, mypy --strict, the import contracts, sizes of modules, words, and whether the blocking client is as generated
 	$(BIN)/python tools/check.py
 
 sync: $(STAMP) ## generate the blocking client from the client for an event loop, and the errors from the table of problems
 	$(BIN)/python tools/async_to_sync.py
 	$(BIN)/python tools/write_errors.py
 
-format: $(READY) ## let ruff put the code in shape
+format: $(READY) ## let ruff and clang-format put the code in shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python tools/format_java.py
 
 bench-timeline: $(READY) ## the timeline over REST against plain SQL (SECONDS=10 CASES=bcdef INSTANTS=1000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.timeline

@@ -21,6 +21,7 @@ PARTS: Final[tuple[tuple[str, ...], ...]] = (
     ("python", "tools/check_words.py"),
     ("ruff", "check", "."),
     ("ruff", "format", "--check", "."),
+    ("python", "tools/format_java.py", "--check"),
     ("lint-imports",),
     ("mypy",),
 )

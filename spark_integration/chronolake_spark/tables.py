@@ -467,6 +467,12 @@ def follow_statement(spark: SparkSession, client: chronolake.Client, written: ch
     SparkTable(spark, client, written)._after_write({})
 
 
+def upsert_of_statement(table: SparkTable, rows: DataFrame) -> None:
+    """Upsert the rows of a MERGE INTO. Raises as ``upsert``, and ``DuplicateKeys`` if two have one key."""
+    settings = WriteSettings(operation=Operation.UPSERT, refuses_repeated_keys=True)
+    table._write(table._tagged(rows, merge_schema=False), settings)
+
+
 def table(
     spark: SparkSession,
     name: str,

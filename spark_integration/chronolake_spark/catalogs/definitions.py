@@ -67,6 +67,7 @@ class TableOfSpark(msgspec.Struct, frozen=True):
     schema: str
     schema_version: int
     partitions: list[str]
+    record_key: list[str]
     properties: dict[str, str]
     as_of: str | None
 
@@ -123,6 +124,7 @@ def loaded(table: Table, as_of: str | None = None) -> TableOfSpark:
         struct.json(),
         table.schema_version,
         list(table.partition_fields),
+        list(table.record_key_fields),
         _properties(table),
         as_of,
     )

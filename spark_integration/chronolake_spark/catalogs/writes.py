@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, functions as sf
 
 from chronolake.indexes import partial_snapshots
 from chronolake.writing.choices import Replaces
-from chronolake_spark import errors
+from chronolake_spark import errors, tables
 from chronolake_spark.catalogs import frame_writes
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.catalogs.definitions import OfTable
@@ -44,7 +44,7 @@ class WriteRequest(msgspec.Struct, frozen=True):
 
     table: str
     frame: str
-    mode: Literal["append", "overwrite"]
+    mode: Literal["append", "overwrite", "merge"]
     write_options: dict[str, str]
     computed_from: list[str] = []
     partition: list[PartitionValue] = []
@@ -62,6 +62,9 @@ def write(context: CatalogContext, request: WriteRequest) -> None:
     options = parsed(request)
     frame = context.frame(request.frame)
     table = SparkTable(context.spark, context.client, context.table(request.table))
+    if request.mode == "merge":
+        tables.upsert_of_statement(table, frame)
+        return
     for computed_from in request.computed_from:
         frame = source_states.marked(frame, table.definition, computed_from)
     if request.partition:

@@ -11,6 +11,7 @@ import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.execution.QueryExecution;
 import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanRelation;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
@@ -30,9 +31,12 @@ final class AnalysedPlans {
   }
 
   private static List<Table> tables(QueryExecution execution, Predicate<Table> condition) {
-    LogicalPlan plan = execution.analyzed();
-    return new ArrayList<>(
-        CollectionConverters.asJava(plan.collectWithSubqueries(new Tables(condition))));
+    return tables(execution.analyzed(), condition);
+  }
+
+  /** The same of a plan, which may be optimised. */
+  static List<Table> tables(LogicalPlan plan, Predicate<Table> condition) {
+    return new ArrayList<>(CollectionConverters.asJava(plan.collectWithSubqueries(new Tables(condition))));
   }
 
   private static final class Tables extends AbstractPartialFunction<LogicalPlan, Table> {
@@ -44,12 +48,19 @@ final class AnalysedPlans {
 
     @Override
     public boolean isDefinedAt(LogicalPlan node) {
-      return node instanceof DataSourceV2Relation relation && condition.test(relation.table());
+      return relation(node) != null && condition.test(relation(node).table());
     }
 
     @Override
     public Table apply(LogicalPlan node) {
-      return ((DataSourceV2Relation) node).table();
+      return relation(node).table();
+    }
+
+    private static DataSourceV2Relation relation(LogicalPlan node) {
+      if (node instanceof DataSourceV2ScanRelation scan) {
+        return scan.relation();
+      }
+      return node instanceof DataSourceV2Relation relation ? relation : null;
     }
   }
 }

@@ -37,12 +37,11 @@ final class ChangeWriter implements DeltaWriter<InternalRow> {
 
   /** The columns of the rows that Python gets: the change, where the stored row is, and its new values. */
   static StructType rows(StructType table) {
-    StructType rows =
-        new StructType()
-            .add("_chronolake_change", DataTypes.IntegerType)
-            .add("_hoodie_record_key", DataTypes.StringType)
-            .add("_hoodie_partition_path", DataTypes.StringType)
-            .add("_hoodie_file_name", DataTypes.StringType);
+    StructType rows = new StructType()
+                          .add("_chronolake_change", DataTypes.IntegerType)
+                          .add("_hoodie_record_key", DataTypes.StringType)
+                          .add("_hoodie_partition_path", DataTypes.StringType)
+                          .add("_hoodie_file_name", DataTypes.StringType);
     for (StructField field : table.asNullable().fields()) {
       rows = rows.add(field);
     }

@@ -76,8 +76,7 @@ final class ChangesTable implements SupportsRead {
 
     @Override
     public Batch toBatch() {
-      throw new Refusal(
-          "invalid-option",
+      throw new Refusal("invalid-option",
           name() + " is for spark.readStream: read the changes of a range by SELECT … FROM " + catalog.name()
               + "." + table + " CHANGES FROM VERSION …");
     }
@@ -88,9 +87,9 @@ final class ChangesTable implements SupportsRead {
       FormatSource format = new FormatSource();
       CaseInsensitiveStringMap given = new CaseInsensitiveStringMap(options);
       if (!format.inferSchema(given).equals(schema)) {
-        throw new Refusal(
-            "schema-mismatch",
-            "the columns of " + table + " changed after this stream was made: make it again, and start it with the"
+        throw new Refusal("schema-mismatch",
+            "the columns of " + table
+                + " changed after this stream was made: make it again, and start it with the"
                 + " same checkpoint folder; the option meta_columns is for format(\"chronolake\")");
       }
       SupportsRead changes = (SupportsRead) format.getTable(schema, format.inferPartitioning(given), options);

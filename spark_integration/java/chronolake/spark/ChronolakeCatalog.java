@@ -50,6 +50,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
+    UpsertStrategy.register(SparkSession.active());
     this.name = name;
     this.options = Map.copyOf(options.asCaseSensitiveMap());
   }
@@ -65,7 +66,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   public String[][] listNamespaces() {
     return StreamSupport.stream(ask("namespaces", PythonProcess.request()).spliterator(), false)
         .map(namespace -> new String[] {namespace.asText()})
-        .toArray(String[][]::new);
+        .toArray(length -> new String[length][]);
   }
 
   @Override
@@ -78,8 +79,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   }
 
   @Override
-  public Map<String, String> loadNamespaceMetadata(String[] namespace)
-      throws NoSuchNamespaceException {
+  public Map<String, String> loadNamespaceMetadata(String[] namespace) throws NoSuchNamespaceException {
     try {
       return texts(ask("namespace", of(namespace)));
     } catch (Refusal refusal) {
@@ -126,7 +126,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
     try {
       return StreamSupport.stream(ask("tables", of(namespace)).spliterator(), false)
           .map(table -> Identifier.of(namespace, table.asText()))
-          .toArray(Identifier[]::new);
+          .toArray(length -> new Identifier[length]);
     } catch (Refusal refusal) {
       throw missingNamespace(refusal, namespace);
     }
@@ -152,9 +152,8 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
       if (ChangesTable.isNamed(table)) {
         return new ChangesTable(this, table);
       }
-      return MetadataTable.isNamed(table)
-          ? new MetadataTable(this, table, state)
-          : ChronolakeTable.of(this, table, ask("load", named(state, table)));
+      return MetadataTable.isNamed(table) ? new MetadataTable(this, table, state)
+                                          : ChronolakeTable.of(this, table, ask("load", named(state, table)));
     } catch (Refusal refusal) {
       throw missingTable(refusal, table);
     }
@@ -176,15 +175,13 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   /** Refused: Spark would drop the table before the new rows are written, and so lose its history. */
   @Override
   public StagedTable stageReplace(Identifier table, TableInfo info) {
-    throw new Refusal(
-        "table-exists",
+    throw new Refusal("table-exists",
         table + " exists, and a table is not replaced by another: replace its rows by INSERT OVERWRITE or"
             + " df.write.mode(\"overwrite\").insertInto(…), or drop it before");
   }
 
   @Override
-  public StagedTable stageCreateOrReplace(Identifier table, TableInfo info)
-      throws NoSuchNamespaceException {
+  public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) throws NoSuchNamespaceException {
     try {
       return stageCreate(table, info);
     } catch (TableAlreadyExistsException e) {
@@ -272,8 +269,7 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
     return ask(python, session, operation, request);
   }
 
-  private JsonNode ask(
-      PythonProcess python, SparkSession session, String operation, ObjectNode request) {
+  private JsonNode ask(PythonProcess python, SparkSession session, String operation, ObjectNode request) {
     // So that what cancels the statement, or the query, cancels the jobs of Python too.
     Properties properties = new Properties();
     properties.putAll(session.sparkContext().getLocalProperties());

@@ -22,8 +22,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public class ChronolakeCatalogWithChanges extends ChronolakeCatalog {
   @Override
-  public Changelog loadChangelog(
-      Identifier table, ChangelogContext context, CaseInsensitiveStringMap options)
+  public Changelog loadChangelog(Identifier table, ChangelogContext context, CaseInsensitiveStringMap options)
       throws NoSuchTableException {
     ObjectNode request = named(PythonProcess.request(), table);
     ChangelogRange range = context.range();

@@ -4,8 +4,11 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.EnumSet;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Predicate;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.apache.spark.sql.Dataset;
@@ -37,19 +40,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * A table as one statement sees it. All scans of it show one state: that of the time travel, or the
  * newest one when the first scan is planned.
  */
-class ChronolakeTable
-    implements SupportsRead,
-        SupportsWrite,
-        SupportsRowLevelOperations,
-        SupportsMetadataColumns,
-        TruncatableTable {
-  static final String[] META_COLUMNS = {
-    "_hoodie_commit_time",
-    "_hoodie_commit_seqno",
-    "_hoodie_record_key",
-    "_hoodie_partition_path",
-    "_hoodie_file_name"
-  };
+class ChronolakeTable implements SupportsRead, SupportsWrite, SupportsRowLevelOperations,
+                                 SupportsMetadataColumns, TruncatableTable {
+  static final String[] META_COLUMNS = {"_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key",
+      "_hoodie_partition_path", "_hoodie_file_name"};
 
   private static final String NOTHING_YET = "0";
 
@@ -96,21 +90,20 @@ class ChronolakeTable
   static Column[] columns(StructType struct) {
     return Stream.of(struct.fields())
         .map(field -> Column.create(field.name(), field.dataType(), field.nullable()))
-        .toArray(Column[]::new);
+        .toArray(length -> new Column[length]);
   }
 
   @Override
   public Transform[] partitioning() {
     return StreamSupport.stream(loaded.get("partitions").spliterator(), false)
         .map(field -> Expressions.identity(field.asText()))
-        .toArray(Transform[]::new);
+        .toArray(length -> new Transform[length]);
   }
 
   @Override
   public Map<String, String> properties() {
     Map<String, String> properties = new HashMap<>();
-    loaded
-        .get("properties")
+    loaded.get("properties")
         .properties()
         .forEach(entry -> properties.put(entry.getKey(), entry.getValue().asText()));
     return properties;
@@ -118,15 +111,9 @@ class ChronolakeTable
 
   @Override
   public Set<TableCapability> capabilities() {
-    return EnumSet.of(
-        TableCapability.BATCH_READ,
-        TableCapability.MICRO_BATCH_READ,
-        TableCapability.BATCH_WRITE,
-        TableCapability.V1_BATCH_WRITE,
-        TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER,
-        TableCapability.OVERWRITE_DYNAMIC,
-        TableCapability.STREAMING_WRITE,
+    return EnumSet.of(TableCapability.BATCH_READ, TableCapability.MICRO_BATCH_READ, TableCapability.BATCH_WRITE,
+        TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE, TableCapability.OVERWRITE_BY_FILTER,
+        TableCapability.OVERWRITE_DYNAMIC, TableCapability.STREAMING_WRITE,
         TableCapability.AUTOMATIC_SCHEMA_EVOLUTION);
   }
 
@@ -185,9 +172,28 @@ class ChronolakeTable
     return read instanceof ChronolakeTable table ? table : null;
   }
 
-  /** Whether this is the same table as another one, in its newest state: no time travel. */
-  boolean isNewestOf(ChronolakeTable other) {
-    return loaded.get("as_of").isNull() && loaded.get("table_id").equals(other.loaded.get("table_id"));
+  /** Whether a query that reads a table reads this one, in its newest state: no time travel. */
+  boolean isReadAs(Table read) {
+    ChronolakeTable shown = shownBy(read);
+    return shown != null && shown.loaded.get("as_of").isNull()
+        && shown.loaded.get("table_id").equals(loaded.get("table_id"));
+  }
+
+  /**
+   * Whether columns with given values name one record and its place. A partition column must also compare
+   * nulls, which condition {@code ofNulls} says: else a row with a null matches no record.
+   */
+  boolean isFoundBy(Set<String> columns, Predicate<String> ofNulls) {
+    List<String> partition = texts(loaded.get("partitions"));
+    Set<String> needed = new HashSet<>(texts(loaded.get("record_key")));
+    needed.addAll(partition);
+    // With a record index a key is in one partition, where a MERGE does not find it from another.
+    boolean isGlobal = loaded.get("properties").get("index").asText().equals("record");
+    return columns.equals(needed) && partition.stream().allMatch(ofNulls) && (partition.isEmpty() || !isGlobal);
+  }
+
+  private static List<String> texts(JsonNode list) {
+    return StreamSupport.stream(list.spliterator(), false).map(JsonNode::asText).toList();
   }
 
   /** The completion time of the state that all scans show; {@code 0} if nothing had completed. */

@@ -20,7 +20,7 @@ final class Conditions {
   }
 
   private static void addAll(ArrayNode list, Seq<Expression> expressions) {
-    for (Iterator<Expression> each = expressions.iterator(); each.hasNext(); ) {
+    for (Iterator<Expression> each = expressions.iterator(); each.hasNext();) {
       list.add(described(each.next()));
     }
   }
@@ -38,7 +38,7 @@ final class Conditions {
     ArrayNode children = node.putArray("children");
     addAll(children, expression.children());
     if (expression instanceof InSet in) {
-      for (Iterator<Object> each = in.hset().iterator(); each.hasNext(); ) {
+      for (Iterator<Object> each = in.hset().iterator(); each.hasNext();) {
         Object value = each.next();
         children.add(described(Literal.create(value, in.child().dataType())));
       }

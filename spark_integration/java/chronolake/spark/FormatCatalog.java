@@ -79,16 +79,14 @@ public final class FormatCatalog implements TableCatalog {
     if (table instanceof Named named) {
       return named;
     }
-    throw new Refusal(
-        "invalid-option",
+    throw new Refusal("invalid-option",
         "SQL names tables by a catalog, as that of chronolake_spark.catalog(spark, 'lake'): lake." + table);
   }
 
   /** Refused: Spark asks it before it makes a table, which a write in its default mode does. */
   @Override
   public boolean tableExists(Identifier table) {
-    throw new Refusal(
-        "invalid-option",
+    throw new Refusal("invalid-option",
         "give a mode: df.write.format(\"chronolake\").option(\"table\", …).mode(\"append\").save(). Without"
             + " one, and with \"errorifexists\" or \"ignore\", Spark writes only to tables that do not exist;"
             + " make them with CREATE TABLE, or chronolake_spark.create_table");

@@ -57,8 +57,7 @@ public final class FormatSource implements SupportsCatalogOptions, StreamSinkPro
   @Override
   public Transform[] inferPartitioning(CaseInsensitiveStringMap options) {
     if (options.containsKey("provider") || !(options.containsKey("table") || options.containsKey("path"))) {
-      throw new Refusal(
-          "invalid-option",
+      throw new Refusal("invalid-option",
           "no table is given: use .option(\"table\", \"namespace.table\"). CREATE TABLE, saveAsTable and toTable"
               + " make tables only in a catalog of Chronolake: chronolake_spark.catalog(spark, 'lake', url), then"
               + " CREATE TABLE lake.namespace.table … TBLPROPERTIES (record_key = 'id')");
@@ -84,11 +83,8 @@ public final class FormatSource implements SupportsCatalogOptions, StreamSinkPro
   }
 
   @Override
-  public Sink createSink(
-      SQLContext context,
-      scala.collection.immutable.Map<String, String> options,
-      Seq<String> partitions,
-      OutputMode mode) {
+  public Sink createSink(SQLContext context, scala.collection.immutable.Map<String, String> options,
+      Seq<String> partitions, OutputMode mode) {
     return new TableSink(CollectionConverters.asJava(options), !partitions.isEmpty(), mode);
   }
 

@@ -38,11 +38,8 @@ final class FormatTarget implements SupportsWrite {
 
   @Override
   public Set<TableCapability> capabilities() {
-    return EnumSet.of(
-        TableCapability.V1_BATCH_WRITE,
-        TableCapability.TRUNCATE,
-        TableCapability.OVERWRITE_BY_FILTER,
-        TableCapability.ACCEPT_ANY_SCHEMA);
+    return EnumSet.of(TableCapability.V1_BATCH_WRITE, TableCapability.TRUNCATE,
+        TableCapability.OVERWRITE_BY_FILTER, TableCapability.ACCEPT_ANY_SCHEMA);
   }
 
   @Override

@@ -34,11 +34,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * tasks keep these rows before.
  */
 final class FrameWrite
-    implements SupportsOverwriteV2,
-        SupportsDynamicOverwrite,
-        SupportsStreamingUpdateAsAppend,
-        V1Write {
+    implements SupportsOverwriteV2, SupportsDynamicOverwrite, SupportsStreamingUpdateAsAppend, V1Write {
   private static final String PARTITIONS = "partitions";
+  private static final String APPEND = "append";
+  private static final String OVERWRITE = "overwrite";
 
   private final ChronolakeTable table;
   private final CaseInsensitiveStringMap given;
@@ -46,7 +45,7 @@ final class FrameWrite
   private final Map<String, String> options;
   private final boolean isByFormat;
   private final ArrayNode partition = PythonProcess.JSON.createArrayNode();
-  private boolean overwrites;
+  private String mode = APPEND;
 
   FrameWrite(ChronolakeTable table, LogicalWriteInfo info, boolean isByFormat) {
     this.table = table;
@@ -54,6 +53,13 @@ final class FrameWrite
     this.given = info.options();
     this.schema = info.schema();
     this.options = new HashMap<>(given.asCaseSensitiveMap());
+  }
+
+  /** The write of a MERGE whose rows are inserted or updated: two of one key are an error. */
+  static FrameWrite ofMerge(ChronolakeTable table, LogicalWriteInfo info) {
+    FrameWrite write = new FrameWrite(table, info, false);
+    write.mode = "merge";
+    return write;
   }
 
   @Override
@@ -66,7 +72,7 @@ final class FrameWrite
 
   @Override
   public FrameWrite truncate() {
-    overwrites = true;
+    mode = OVERWRITE;
     return this;
   }
 
@@ -79,8 +85,7 @@ final class FrameWrite
   @Override
   public FrameWrite overwrite(org.apache.spark.sql.connector.expressions.filter.Predicate[] where) {
     for (var condition : where) {
-      if (condition.children().length == 0
-          || !(condition.children()[0] instanceof NamedReference column)) {
+      if (condition.children().length == 0 || !(condition.children()[0] instanceof NamedReference column)) {
         throw notOnePartition();
       }
       ObjectNode field = partition.addObject().put("column", String.join(".", column.fieldNames()));
@@ -101,8 +106,7 @@ final class FrameWrite
   }
 
   private static Refusal notOnePartition() {
-    return new Refusal(
-        "invalid-option",
+    return new Refusal("invalid-option",
         "an overwrite replaces the whole table, or one partition that its condition names by values, as in "
             + "day = 'monday': delete other rows by DELETE");
   }
@@ -114,7 +118,7 @@ final class FrameWrite
 
   @Override
   public String description() {
-    return "chronolake " + table.name() + (overwrites ? " (overwrite)" : " (append)");
+    return "chronolake " + table.name() + " (" + mode + ")";
   }
 
   /** What EXPLAIN shows. */
@@ -125,7 +129,7 @@ final class FrameWrite
 
   @Override
   public InsertableRelation toInsertableRelation() {
-    return (rows, ignored) -> write(rows, AnalysedPlans.tables(rows, this::isThisTable));
+    return (rows, ignored) -> write(rows, AnalysedPlans.tables(rows, table::isReadAs));
   }
 
   @Override
@@ -136,22 +140,21 @@ final class FrameWrite
   @Override
   public StreamingWrite toStreaming() {
     return new StreamBatches(
-        table, options, schema, overwrites ? OutputMode.Complete() : OutputMode.Append());
+        table, options, schema, overwrites() ? OutputMode.Complete() : OutputMode.Append());
   }
 
-  private boolean isThisTable(Table read) {
-    ChronolakeTable other = ChronolakeTable.shownBy(read);
-    return other != null && other.isNewestOf(table);
+  private boolean overwrites() {
+    return mode.equals(OVERWRITE);
   }
 
   /** Writes rows, which are computed from states of this table if the query reads it. */
   private void write(Dataset<Row> rows, List<Table> read) {
     ObjectNode request = PythonProcess.request();
-    request.put("mode", overwrites ? "overwrite" : "append").put("by_format", isByFormat);
+    request.put("mode", mode).put("by_format", isByFormat);
     request.set("write_options", ChronolakeCatalog.json(options));
     request.set("partition", partition);
     ArrayNode states = request.putArray("computed_from");
-    if (overwrites) {
+    if (overwrites()) {
       read.forEach(each -> states.add(ChronolakeTable.shownBy(each).state()));
     }
     table.write(request, rows);
@@ -168,7 +171,7 @@ final class FrameWrite
     @Override
     public void commit(WriterCommitMessage[] messages) {
       try (kept) {
-        write(kept.frame(messages), AnalysedPlans.tablesOfStatement(FrameWrite.this::isThisTable));
+        write(kept.frame(messages), AnalysedPlans.tablesOfStatement(table::isReadAs));
       }
     }
 

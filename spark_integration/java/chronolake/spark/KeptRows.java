@@ -59,7 +59,7 @@ final class KeptRows implements AutoCloseable {
             .map(PythonSource::content)
             .filter(number -> number.length > 0)
             .map(number -> block(owner.id(), Integer.parseInt(new String(number, StandardCharsets.US_ASCII))))
-            .toArray(BlockId[]::new);
+            .toArray(length -> new BlockId[length]);
     RDD<InternalRow> rows = blocks.length == 0 ? context.emptyRDD(ROW) : new BlockRDD<>(context, blocks, ROW);
     return ((org.apache.spark.sql.classic.SparkSession) session).internalCreateDataFrame(rows, schema, false);
   }
@@ -117,24 +117,21 @@ final class KeptRows implements AutoCloseable {
       if (!rows.hasNext()) {
         return;
       }
-      Iterator<InternalRow> copied =
-          new Iterator<>() {
-            @Override
-            public boolean hasNext() {
-              return rows.hasNext();
-            }
+      Iterator<InternalRow> copied = new Iterator<>() {
+        @Override
+        public boolean hasNext() {
+          return rows.hasNext();
+        }
 
-            /** A copy: Spark gives one object again and again, which a serialiser would write once. */
-            @Override
-            public InternalRow next() {
-              InternalRow row = rows.next();
-              return row instanceof UnsafeRow ? row.copy() : projection.apply(row).copy();
-            }
-          };
+        /** A copy: Spark gives one object again and again, which a serialiser would write once. */
+        @Override
+        public InternalRow next() {
+          InternalRow row = rows.next();
+          return row instanceof UnsafeRow ? row.copy() : projection.apply(row).copy();
+        }
+      };
       hasRows = true;
-      if (!SparkEnv.get()
-          .blockManager()
-          .putIterator(
+      if (!SparkEnv.get().blockManager().putIterator(
               block, CollectionConverters.asScala(copied), StorageLevel.MEMORY_AND_DISK_SER(), true, ROW)) {
         throw new IOException("the executor could not keep the rows of a task: is its local disk full?");
       }

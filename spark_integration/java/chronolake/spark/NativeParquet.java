@@ -18,6 +18,7 @@ import scala.jdk.javaapi.CollectionConverters;
 
 /** Spark's own vectorised Parquet reader, given the files of a scan. */
 final class NativeParquet {
+  // clang-format off: pairs.
   private static final Map<String, String> OPTIONS =
       Map.of(
           "recursiveFileLookup", "true",
@@ -28,6 +29,7 @@ final class NativeParquet {
           "ignoreMissingFiles", "false",
           "ignoredPathSegmentRegex", "(?!)",
           "mergeSchema", "false");
+  // clang-format on
 
   private NativeParquet() {}
 
@@ -35,14 +37,8 @@ final class NativeParquet {
     List<String> paths = new ArrayList<>();
     files.forEach(file -> paths.add(file.asText()));
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(OPTIONS);
-    ParquetTable table =
-        new ParquetTable(
-            name,
-            SparkSession.active(),
-            options,
-            CollectionConverters.asScala(paths).toSeq(),
-            Option.apply(read.asNullable()),
-            ParquetFileFormat.class);
+    ParquetTable table = new ParquetTable(name, SparkSession.active(), options,
+        CollectionConverters.asScala(paths).toSeq(), Option.apply(read.asNullable()), ParquetFileFormat.class);
     ParquetScanBuilder builder = table.newScanBuilder(options);
     if (filters != null) {
       builder.pushFilters(filters);

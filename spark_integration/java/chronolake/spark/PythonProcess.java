@@ -81,12 +81,11 @@ final class PythonProcess {
     byte[] random = new byte[32];
     new SecureRandom().nextBytes(random);
     String secret = HexFormat.of().formatHex(random);
-    gateway =
-        new ClientServer.ClientServerBuilder()
-            .javaPort(0)
-            .javaAddress(InetAddress.getLoopbackAddress())
-            .authToken(secret)
-            .build();
+    gateway = new ClientServer.ClientServerBuilder()
+                  .javaPort(0)
+                  .javaAddress(InetAddress.getLoopbackAddress())
+                  .authToken(secret)
+                  .build();
     gateway.startServer();
     ProcessBuilder builder = new ProcessBuilder(python(conf), "-m", MODULE);
     Map<String, String> environment = builder.environment();
@@ -102,8 +101,7 @@ final class PythonProcess {
     requests = new OutputStreamWriter(process.getOutputStream(), StandardCharsets.UTF_8);
     try {
       // Not in the environment, which other programs may read.
-      send(
-          request()
+      send(request()
               .put("port", gateway.getJavaServer().getListeningPort())
               .put("secret", secret)
               .put("build", build()));
@@ -204,8 +202,7 @@ final class PythonProcess {
         endBatch(answer);
       }
       Thread.currentThread().interrupt();
-      throw new Refusal(
-          Refusal.INTERRUPTED,
+      throw new Refusal(Refusal.INTERRUPTED,
           "the statement was interrupted; what it has begun may end all the same: look at the timeline");
     } finally {
       waiting.remove(number);
@@ -273,8 +270,7 @@ final class PythonProcess {
   }
 
   private static Refusal ended() {
-    return new Refusal(
-        "python-ended",
+    return new Refusal("python-ended",
         "the Python process of the catalog has ended: its reason is in the driver's error output");
   }
 }

@@ -80,23 +80,22 @@ final class PythonSource {
 
   /** The write of rows of this schema by Python workers. */
   static BatchWrite write(LogicalWriteInfo info, StructType rows, Map<String, String> options) {
-    LogicalWriteInfo changed =
-        new LogicalWriteInfo() {
-          @Override
-          public CaseInsensitiveStringMap options() {
-            return new CaseInsensitiveStringMap(options);
-          }
+    LogicalWriteInfo changed = new LogicalWriteInfo() {
+      @Override
+      public CaseInsensitiveStringMap options() {
+        return new CaseInsensitiveStringMap(options);
+      }
 
-          @Override
-          public String queryId() {
-            return info.queryId();
-          }
+      @Override
+      public String queryId() {
+        return info.queryId();
+      }
 
-          @Override
-          public StructType schema() {
-            return rows;
-          }
-        };
+      @Override
+      public StructType schema() {
+        return rows;
+      }
+    };
     return new PythonBatchWrite(source(), NAME, changed, false);
   }
 
@@ -105,7 +104,10 @@ final class PythonSource {
     return ((PythonWriterCommitMessage) message).pickledMessage();
   }
 
-  /** A message of a task with another content. A class of this jar may be loaded twice: executors have their own. */
+  /**
+   * A message of a task with another content. A class of this jar may be loaded twice: executors have their
+   * own.
+   */
   static WriterCommitMessage message(byte[] content) {
     return new PythonWriterCommitMessage(content);
   }

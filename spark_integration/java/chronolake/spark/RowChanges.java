@@ -9,6 +9,7 @@ import org.apache.spark.sql.connector.write.DeltaWrite;
 import org.apache.spark.sql.connector.write.DeltaWriteBuilder;
 import org.apache.spark.sql.connector.write.LogicalWriteInfo;
 import org.apache.spark.sql.connector.write.SupportsDelta;
+import org.apache.spark.sql.connector.write.V1Write;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -35,8 +36,7 @@ record RowChanges(ChronolakeTable table, Command command) implements SupportsDel
   @Override
   public NamedReference[] rowId() {
     return new NamedReference[] {
-      Expressions.column("_hoodie_record_key"), Expressions.column("_hoodie_partition_path")
-    };
+        Expressions.column("_hoodie_record_key"), Expressions.column("_hoodie_partition_path")};
   }
 
   @Override
@@ -49,7 +49,7 @@ record RowChanges(ChronolakeTable table, Command command) implements SupportsDel
     return new Builder(info);
   }
 
-  private final class Builder implements DeltaWriteBuilder, DeltaWrite {
+  final class Builder implements DeltaWriteBuilder, DeltaWrite {
     private final LogicalWriteInfo info;
 
     Builder(LogicalWriteInfo info) {
@@ -69,6 +69,11 @@ record RowChanges(ChronolakeTable table, Command command) implements SupportsDel
     @Override
     public String toString() {
       return description();
+    }
+
+    /** The write of a statement whose rows are whole records to insert or update. */
+    V1Write ofWholeRows() {
+      return FrameWrite.ofMerge(table, info);
     }
 
     @Override

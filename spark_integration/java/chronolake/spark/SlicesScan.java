@@ -19,7 +19,6 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 /** A scan of scans: the partitions of all of them. Partitions of rows become columnar if others are. */
 record SlicesScan(String name, StructType readSchema, List<Scan> scans, long rows, long bytes)
     implements Scan, Batch, SupportsReportStatistics {
-
   @Override
   public String description() {
     return scans.stream()
@@ -50,8 +49,7 @@ record SlicesScan(String name, StructType readSchema, List<Scan> scans, long row
   /** Refused: without the type of a change, a deleted record would look like another one. */
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
-    throw new Refusal(
-        "invalid-option",
+    throw new Refusal("invalid-option",
         "a stream reads the changes of a table: use spark.readStream.table(\"" + name + ".changes\")");
   }
 
@@ -63,15 +61,14 @@ record SlicesScan(String name, StructType readSchema, List<Scan> scans, long row
         partitions.add(new Part(scan, partition));
       }
     }
-    return partitions.toArray(InputPartition[]::new);
+    return partitions.toArray(length -> new InputPartition[length]);
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    PartitionReaderFactory[] factories =
-        scans.stream()
-            .map(scan -> scan.toBatch().createReaderFactory())
-            .toArray(PartitionReaderFactory[]::new);
+    PartitionReaderFactory[] factories = scans.stream()
+                                             .map(scan -> scan.toBatch().createReaderFactory())
+                                             .toArray(length -> new PartitionReaderFactory[length]);
     return new Factory(readSchema, factories);
   }
 

@@ -21,8 +21,7 @@ import scala.collection.immutable.Seq;
  * Plans a scan: Spark's own Parquet reader reads slices without log files, the Python source the
  * others. Both get the columns and filters of the query.
  */
-final class SlicesScanBuilder
-    implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
+final class SlicesScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownCatalystFilters {
   private final ChronolakeTable table;
   private final StructType shown;
   private final StructType whole;
@@ -68,7 +67,7 @@ final class SlicesScanBuilder
     if (fields.isEmpty()) {
       fields.add(shown.fields()[0]);
     }
-    read = new StructType(fields.toArray(StructField[]::new));
+    read = new StructType(fields.toArray(length -> new StructField[length]));
   }
 
   /** All filters stay with Spark: the server and the Parquet reader only leave files and rows out. */

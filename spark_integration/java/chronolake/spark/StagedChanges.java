@@ -43,7 +43,8 @@ final class StagedChanges implements DeltaBatchWrite {
     try {
       JsonNode begun = table.ask("begin_statement", request);
       Map<String, String> options = new HashMap<>();
-      begun.get("options").properties().forEach(entry -> options.put(entry.getKey(), entry.getValue().asText()));
+      begun.get("options").properties().forEach(
+          entry -> options.put(entry.getKey(), entry.getValue().asText()));
       StructType rows = ChangeWriter.rows(table.struct());
       BatchWrite python = PythonSource.write(info, rows, options);
       return new Factory(python.createBatchWriterFactory(physical), rows);

@@ -29,11 +29,9 @@ final class StreamBatches implements StreamingWrite {
   /** Makes the sink with the first batch, so a query that cannot be written is refused before its tasks run. */
   @Override
   public StreamingDataWriterFactory createStreamingWriterFactory(PhysicalWriteInfo info) {
-    String isContinuous =
-        SparkSession.active().sparkContext().getLocalProperty("__is_continuous_processing");
+    String isContinuous = SparkSession.active().sparkContext().getLocalProperty("__is_continuous_processing");
     if (Boolean.parseBoolean(isContinuous)) {
-      throw new Refusal(
-          "invalid-option",
+      throw new Refusal("invalid-option",
           "the trigger continuous has no batches that could complete exactly once: use processingTime or"
               + " availableNow");
     }

@@ -33,8 +33,7 @@ final class TableSink implements Sink {
     this(options, false, mode, tableId);
   }
 
-  private TableSink(
-      Map<String, String> options, boolean isPartitioned, OutputMode mode, String tableId) {
+  private TableSink(Map<String, String> options, boolean isPartitioned, OutputMode mode, String tableId) {
     this.tableId = tableId;
     metastore = ChronolakeCatalog.ofFormat(PythonSource.NAME, options);
     ObjectNode request = FormatCatalog.given(options);
@@ -54,11 +53,10 @@ final class TableSink implements Sink {
   @Override
   public void addBatch(long batch, Dataset<Row> rows) {
     // The plan of a batch can run only once: Spark's sink makes a frame of it that can be read again.
-    Function2<Dataset<Row>, Object, BoxedUnit> write =
-        (frame, ignored) -> {
-          write(batch, frame);
-          return BoxedUnit.UNIT;
-        };
+    Function2<Dataset<Row>, Object, BoxedUnit> write = (frame, ignored) -> {
+      write(batch, frame);
+      return BoxedUnit.UNIT;
+    };
     new ForeachBatchSink<>(write, ExpressionEncoder.apply(rows.schema())).addBatch(batch, rows);
   }
 
