@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql import SparkSession
 
 from chronolake.slices import stored_slices
@@ -105,6 +105,8 @@ def test_changes_have_the_records_before_and_after(
         deleted = table.delete("id = 0")
         begin, middle, end = (str(one.completion_time) for one in (first, changed, deleted))
         query = f"SELECT id, name, _change_type, _commit_version FROM lake.{table.name} CHANGES FROM VERSION "
+        with pytest.raises(IllegalArgumentException, match="FROM VERSION '0' is the beginning"):
+            lake.sql(f"{query} 'earliest'")
         updates = [
             *((key, "old", "update_preimage", middle) for key in (8, 9)),
             *((key, "new", "update_postimage", middle) for key in (8, 9)),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 
 import chronolake
@@ -73,6 +73,9 @@ def test_namespaces_are_made_and_dropped(lake: SparkSession, client: chronolake.
     lake.sql("CREATE TABLE lake.raw.events (id BIGINT) TBLPROPERTIES (record_key = 'id')")
     assert client.table("raw.events").definition.base_path.startswith(f"{first}-")
 
+    assert "not 'events'" in _refusal(
+        lake, "CREATE TABLE lake.events (id BIGINT) TBLPROPERTIES (record_key = 'id')"
+    )
     lake.sql("DROP NAMESPACE lake.raw CASCADE")
     assert ("raw",) not in _rows(lake, "SHOW NAMESPACES IN lake")
     assert "SCHEMA_NOT_FOUND" in _refusal(lake, "SHOW TABLES IN lake.raw")
@@ -140,6 +143,11 @@ _KEYED = "TBLPROPERTIES (record_key = 'id')"
             "(id INT) TBLPROPERTIES (record_key = 'id', type = 'mor')",
             "type is one of copy_on_write, merge_on_read",
         ),
+        ("(id INT) TBLPROPERTIES (record_key = 'id', orderingfield = 'id')", "the property ordering_field?"),
+        ("(id INT) TBLPROPERTIES (record_key = 'id', bucket = '2')", "the property buckets?"),
+        ("(id INT) TBLPROPERTIES (record_key = 'id', preCombineField = 'id')", "the property ordering_field?"),
+        ("(id INT) TBLPROPERTIES (primaryKey = 'id')", "the property record_key?"),
+        ("(id INT) TBLPROPERTIES (record_key = 'id', partition_fields = 'id')", "PARTITIONED BY"),
         ("(id INT) TBLPROPERTIES (record_key = 'id', index = 'bloom', buckets = '2')", "has none"),
         ("(id INT) TBLPROPERTIES (record_key = 'id', buckets = 'many')", "buckets is a number, not 'many'"),
         ("(id INT) TBLPROPERTIES (record_key = 'id', 'hoodie.clean.policy' = 'x')", "hoodie.clean.policy"),
@@ -276,6 +284,23 @@ def test_metadata_is_read_as_tables_also_of_the_past(lake: SparkSession, orders:
         lake, f"SELECT * FROM {name}.timeline VERSION AS OF '{timeline[0][0]}'"
     )
     assert "timeline, slices, files" in _refusal(lake, f"SELECT * FROM {name}.nothing")
+
+
+def test_a_read_by_name_refuses_options_and_takes_the_words_of_times(
+    lake: SparkSession, orders: SparkTable
+) -> None:
+    name = f"lake.{orders.name}"
+    for table in (name, f"{name}.files"):
+        with pytest.raises(
+            IllegalArgumentException, match="has no option 'as_of': name an earlier state by VERSION"
+        ):
+            lake.read.option("as_of", "earliest").table(table).collect()
+    with pytest.raises(IllegalArgumentException, match="no option 'view'"):
+        lake.sql(f"SELECT * FROM {name} WITH (view = 'read_optimized')").collect()
+    assert lake.read.option("timestampAsOf", "2020-01-01").table(name).count() == 0
+    assert _rows(lake, f"SELECT count(*) FROM {name} VERSION AS OF 'earliest'") == [(0,)]
+    assert _rows(lake, f"SELECT count(*) FROM {name} VERSION AS OF 'latest'") == [(10,)]
+    assert _rows(lake, f"SELECT count(*) FROM {name}.files VERSION AS OF 'earliest'") == [(0,)]
 
 
 def test_truncate_empties_a_table_in_one_instant(

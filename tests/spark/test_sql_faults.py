@@ -77,6 +77,9 @@ def test_unknown_storage_options_are_refused_before_the_first_write(
     with pytest.raises(IllegalArgumentException, match="storage options are") as refused:
         lake.sql("SHOW NAMESPACES IN wrong").collect()
     assert "hidden" not in str(refused.value)
+    chronolake_spark.catalog(lake, "tokened", shared_server_url, {"token": "secret"})
+    with pytest.raises(IllegalArgumentException, match="no option 'token'; did you mean 'token_file'"):
+        lake.sql("SHOW NAMESPACES IN tokened").collect()
 
 
 def test_the_reason_of_a_failed_worker_is_told(lake: SparkSession, days: SparkTable) -> None:

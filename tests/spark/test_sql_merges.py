@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import SparkSession
 
 import chronolake
@@ -261,6 +261,10 @@ def test_a_failed_statement_changes_nothing_and_leaves_no_file(new_target: Calla
 
     with pytest.raises(PySparkException, match="not this one"):
         target.run("UPDATE {t} SET v = IF(id = 2, raise_error('not this one'), 5)")
+    for refused in ("id = NULL", "day = ''"):
+        with pytest.raises(IllegalArgumentException, match="null") as refusal:
+            target.run(f"UPDATE {{t}} SET {refused} WHERE id = 2")
+        assert "Traceback" not in str(refusal.value) and "[chronolake:" not in str(refusal.value)
     target.run("DELETE FROM {t} WHERE v > 100")
 
     assert target.files() == before

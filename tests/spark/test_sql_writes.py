@@ -246,6 +246,10 @@ def test_create_table_as_select_makes_the_table_and_its_rows_or_neither(
 
     with pytest.raises(IllegalArgumentException, match="INSERT OVERWRITE"):
         lake.sql(f"CREATE OR REPLACE TABLE lake.spark.made {how} AS SELECT 3L AS id, 4 AS v")
+    with pytest.raises(IllegalArgumentException, match="INSERT OVERWRITE"):
+        lake.range(1).write.mode("overwrite").saveAsTable("lake.spark.made")
+    with pytest.raises(IllegalArgumentException, match=r"tableProperty\('record_key'"):
+        lake.range(1).write.saveAsTable("lake.spark.without_key")
     assert lake.table("lake.spark.made").count() == 1
 
     failing = f"TBLPROPERTIES (record_key = 'id') LOCATION '{tmp_path / 'failing'}'"

@@ -23,8 +23,9 @@ from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import StoredSlice
 from chronolake_model.files import ChangedFileGroup, Changes
 from chronolake_model.tables import SchemaField, Table
-from chronolake_model.times import Micros, Tick, format_time, parse_time, to_datetime
+from chronolake_model.times import Bound, Micros, Tick, format_time, parse_time, to_datetime
 from chronolake_model.vocabulary import IndexType
+from chronolake_spark import errors
 from chronolake_spark.catalogs import definitions, scans
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.driver import schema
@@ -61,8 +62,14 @@ class ChangesPlan(msgspec.Struct, frozen=True):
 
 
 def plan(context: CatalogContext, request: ChangesRequest) -> ChangesPlan:
-    """The partitions of a range. Raises ``HistoryCleaned``, ``ValueError`` for what is no version."""
+    """The partitions of a range. Raises ``HistoryCleaned``, and ``ValueError`` for what is no version."""
     table = context.table(request.table)
+    for version in (request.from_version, request.to_version):
+        if version in list(Bound):
+            raise errors.InvalidOption(
+                f"a range of changes has completion times, not {version!r}: FROM VERSION '0' is the beginning, "
+                "and without TO it ends with the newest state"
+            )
     is_first = request.from_version in (None, BEGINNING) and request.from_micros is None
     began = None if is_first else definitions.state(table, request.from_version, request.from_micros)
     ended = definitions.state(table, request.to_version, request.to_micros)

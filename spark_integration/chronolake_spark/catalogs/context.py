@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,9 +72,11 @@ def _client(options: Mapping[str, str]) -> chronolake.Client:
             secrets = given.pop(SECRETS_OPTION, None)
             unknown = sorted(given.keys() - set(_access.NAMES))
             if unknown:
+                names = sorted([*_OF_METASTORE, _WAREHOUSE])
+                nearest = difflib.get_close_matches(unknown[0], names, n=1)
+                hint = f"; did you mean {nearest[0]!r}?" if nearest else "."
                 raise errors.InvalidOption(
-                    f"the catalog has no option {unknown[0]!r}: its options are "
-                    f"{', '.join(sorted([*_OF_METASTORE, _WAREHOUSE]))}"
+                    f"the catalog has no option {unknown[0]!r}{hint} Its options are {', '.join(names)}"
                 )
             storage_options = None if secrets is None else format_options.secrets_of(secrets)
             try:

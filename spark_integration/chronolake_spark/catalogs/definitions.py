@@ -146,11 +146,16 @@ def _properties(table: Table) -> dict[str, str]:
 
 
 def state(table: chronolake.Table, version: str | None, micros: int | None) -> str | None:
-    """The completion time of the state that a statement names, by an instant too; None for the newest."""
+    """The completion time of the state that a statement names, by an instant too; None for the newest.
+
+    The words ``earliest`` and ``latest`` stay as they are.
+    """
     if micros is not None:
         return digits_of(_EPOCH + timedelta(microseconds=micros))
     if version is None:
         return None
     digits = digits_of(version)
+    if not digits.isdecimal():
+        return digits
     [completed] = table.completion_times([digits])
     return completed or digits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import uuid
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ import msgspec
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 import chronolake
-from chronolake.errors import BasePathTaken
+from chronolake.errors import BasePathTaken, LocationNotAllowed
 from chronolake.writing import choices
 from chronolake_model.names import split_table_name
 from chronolake_spark import creating, errors
@@ -73,6 +74,26 @@ _MADE_WITH: Final[Mapping[str, tuple[str, Callable[[str, str], Any]]]] = {
 """By the name of a property: the argument of ``create_table``, and its value of the text."""
 FIXED: Final = frozenset({*_MADE_WITH, LOCATION})
 """The properties that a table keeps as it was made with them."""
+_PARTITIONED: Final = "PARTITIONED BY"
+_OTHER_NAMES: Final[Mapping[str, str]] = {
+    "primarykey": "record_key",
+    "recordkeyfields": "record_key",
+    "hoodie.datasource.write.recordkey.field": "record_key",
+    "hoodie.table.recordkey.fields": "record_key",
+    "precombinefield": "ordering_field",
+    "hoodie.datasource.write.precombine.field": "ordering_field",
+    "hoodie.table.precombine.field": "ordering_field",
+    "hoodie.table.ordering.fields": "ordering_field",
+    "hoodie.datasource.write.table.type": "type",
+    "hoodie.table.type": "type",
+    "hoodie.index.type": "index",
+    "hoodie.bucket.index.num.buckets": "buckets",
+    "partitionfields": _PARTITIONED,
+    "hoodie.datasource.write.partitionpath.field": _PARTITIONED,
+    "hoodie.table.partition.fields": _PARTITIONED,
+}
+"""The names that Hudi and the Python client have for these properties, without ``_`` and in small letters."""
+_LIKENESS: Final = 0.85
 
 
 def create(context: CatalogContext, request: TableToMake) -> TableOfSpark:
@@ -81,12 +102,14 @@ def create(context: CatalogContext, request: TableToMake) -> TableOfSpark:
     _refuse_unsupported(request)
     given = {name: text for name, text in request.properties.items() if not name.startswith(_OPTION)}
     _refuse_other_provider(context, given.get("provider"))
+    _refuse_other_names(given, is_partitioned=bool(request.partitions))
     made_with = {
         argument: read(name, given[name]) for name, (argument, read) in _MADE_WITH.items() if name in given
     }
     if "record_key_fields" not in made_with:
         raise errors.InvalidOption(
-            f"{request.table} needs a record key: name its columns as TBLPROPERTIES (record_key = 'id')"
+            f"{request.table} needs a record key: name its columns as TBLPROPERTIES (record_key = 'id'), or "
+            "make the table of a frame by df.writeTo(…).tableProperty('record_key', 'id').create()"
         )
     properties = {name: text for name, text in given.items() if name not in FIXED | OF_SPARK}
     definition = {
@@ -134,6 +157,19 @@ def _refuse_unsupported(request: TableToMake) -> None:
         )
 
 
+def _refuse_other_names(given: Mapping[str, str], *, is_partitioned: bool) -> None:
+    """A misspelt name would be a property without effect, and what a table is made with stays."""
+    known = {name.replace("_", ""): name for name in _MADE_WITH}
+    for name in sorted(given.keys() - FIXED - OF_SPARK):
+        folded = name.lower().replace("_", "")
+        nearest = difflib.get_close_matches(folded, known, n=1, cutoff=_LIKENESS)
+        meant = _OTHER_NAMES.get(folded) or (known[nearest[0]] if nearest else None)
+        if meant == _PARTITIONED and not is_partitioned:
+            raise errors.InvalidOption(f"{name} has no effect: give the columns as PARTITIONED BY (day)")
+        if meant in _MADE_WITH and meant not in given:
+            raise errors.InvalidOption(f"{name} has no effect: did you mean the property {meant}?")
+
+
 def refuse_comments(type_: DataType, path: str) -> None:
     """Raise ``InvalidOption`` if a field inside the type of the column ``path`` has a comment."""
     match type_:
@@ -176,6 +212,9 @@ def _made_by_default(
         return _made(context, name, struct, folder, definition)
     except BasePathTaken:
         return _made(context, name, struct, f"{folder}-{uuid.uuid4().hex[:8]}", definition)
+    except LocationNotAllowed as error:
+        advice = "In SQL give LOCATION '…' to the table or its namespace, or the catalog the option warehouse"
+        raise LocationNotAllowed(f"{error}. {advice}", error.problem) from None
 
 
 def _plain(location: str) -> str:

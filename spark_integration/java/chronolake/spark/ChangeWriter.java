@@ -73,7 +73,11 @@ final class ChangeWriter implements DeltaWriter<InternalRow> {
 
   @Override
   public WriterCommitMessage commit() throws IOException {
-    python.writeAll(rows.iterator());
+    try {
+      python.writeAll(rows.iterator());
+    } catch (RuntimeException e) {
+      throw Refusal.inMessageOf(e);
+    }
     return python.commit();
   }
 

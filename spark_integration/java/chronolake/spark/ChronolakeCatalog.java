@@ -182,6 +182,10 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   @Override
   public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) throws NoSuchNamespaceException {
+    // First, because saveAsTable replaces a table without what a new one must be made with.
+    if (tableExists(table)) {
+      return stageReplace(table, info);
+    }
     try {
       return stageCreate(table, info);
     } catch (TableAlreadyExistsException e) {
@@ -293,7 +297,8 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
   }
 
   static String text(Identifier table) {
-    return String.join(".", table.namespace()) + "." + table.name();
+    return table.namespace().length == 0 ? table.name()
+                                         : String.join(".", table.namespace()) + "." + table.name();
   }
 
   static ObjectNode json(Map<String, String> texts) {

@@ -47,6 +47,9 @@ class ChronolakeTable implements SupportsRead, SupportsWrite, SupportsRowLevelOp
 
   private static final String NOTHING_YET = "0";
 
+  /** Options by which Spark itself loads an earlier state. */
+  private static final Set<String> OF_SPARK = Set.of("versionasof", "timestampasof");
+
   private final ChronolakeCatalog catalog;
   private final Identifier identifier;
   private final JsonNode loaded;
@@ -141,7 +144,21 @@ class ChronolakeTable implements SupportsRead, SupportsWrite, SupportsRowLevelOp
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    refuseOptions(name(), options);
     return new SlicesScanBuilder(this);
+  }
+
+  /** Refuses options of a read by name: ignored, {@code as_of} would show the newest state. */
+  static void refuseOptions(String name, CaseInsensitiveStringMap options) {
+    for (String option : options.keySet()) {
+      if (!OF_SPARK.contains(option) && !option.startsWith("__")) {
+        throw new Refusal("invalid-option",
+            "a read of " + name + " has no option '" + option
+                + "': name an earlier state by VERSION AS OF, or the"
+                + " option versionAsOf; spark.read.format(\"chronolake\") has other options, and a stream reads the"
+                + " table changes");
+      }
+    }
   }
 
   @Override

@@ -58,6 +58,7 @@ final class MetadataTable implements SupportsRead {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap options) {
+    ChronolakeTable.refuseOptions(name(), options);
     return () -> new Rows(this);
   }
 
