@@ -39,6 +39,7 @@ STEPS: Final = (
     "bulk_insert copy_on_write bucket",
     "insert copy_on_write bucket",
     "upsert copy_on_write bucket",
+    "merge copy_on_write bucket",
     "one_row copy_on_write bucket",
     "read copy_on_write bucket",
     "insert merge_on_read bucket",
@@ -115,6 +116,7 @@ class OwnSide:
             "bulk_insert": lambda: table.bulk_insert(self._all()),
             "insert": lambda: table.insert(self._all()),
             "upsert": lambda: table.upsert(spark_rows.updates(self._spark, ROWS)),
+            "merge": lambda: spark_rows.merge(self._spark, f"lake.{table.name}", ROWS),
             "one_row": lambda: table.upsert(spark_rows.rows(self._spark, 0, 1)),
             "read": lambda: table.read().write.format("noop").mode("overwrite").save(),
             "lookup": lambda: table.lookup([4711]).collect(),
@@ -170,6 +172,7 @@ def _measure(dsn: str) -> Iterator[Row]:
     spark = chronolake_spark.session("bench", master="local[2]", memory="4g")
     with running.server(dsn), chronolake.connect(running.URL) as client, HudiSide(folder / "hudi") as hudi:
         client.create_namespace("bench")
+        chronolake_spark.catalog(spark, "lake", running.URL)
         yield from compared(OwnSide(spark, client, folder), hudi)
     spark.stop()
 

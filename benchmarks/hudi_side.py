@@ -67,6 +67,7 @@ class Hudi:
             "bulk_insert": lambda: self._write(path, options, "bulk_insert", self._all(), "overwrite"),
             "insert": lambda: self._write(path, options, "insert", self._all(), "overwrite"),
             "upsert": lambda: self._write(path, options, "upsert", spark_rows.updates(self._spark, self._rows)),
+            "merge": lambda: self._merge(path, options),
             "one_row": lambda: self._write(path, options, "upsert", spark_rows.rows(self._spark, 0, 1)),
             "read": lambda: _drain(self._spark.read.format("hudi").load(path)),
             "compact": lambda: self._call("run_compaction", path, AT_ONCE, op="scheduleAndExecute"),
@@ -87,6 +88,14 @@ class Hudi:
         call = f"call {procedure}(path => '{path}', {stated}, options => '{options}')"
         rows = self._spark.sql(call).collect()
         assert rows, f"{procedure} has done nothing"
+
+    def _merge(self, path: str, options: dict[str, str]) -> None:
+        # A statement has no options: it takes those of the session.
+        for name in BUCKET_INDEX:
+            self._spark.conf.set(name, options[name])
+        table = options["hoodie.table.name"]
+        self._spark.sql(f"CREATE TABLE IF NOT EXISTS {table} USING hudi LOCATION '{path}'")
+        spark_rows.merge(self._spark, table, self._rows)
 
     def _write(
         self, path: str, options: dict[str, str], operation: str, frame: DataFrame, mode: str = "append"

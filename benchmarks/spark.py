@@ -320,11 +320,6 @@ def _sql(bench: Bench) -> Iterator[Row]:
     yield from _compared(
         "(h) SELECT of base files, against spark.read.parquet", select, native, SELECT_RATIO_MAX
     )
-    updates.createOrReplaceTempView("updates")
-    merge = (
-        "MERGE INTO lake.{} t USING updates s ON t.id = s.id "
-        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-    )
 
     def timed(write: Callable[[SparkTable], object]) -> float:
         target = bench.table(frame)
@@ -336,7 +331,7 @@ def _sql(bench: Bench) -> Iterator[Row]:
     name = f"(h) MERGE of {updates.count():,} rows, against table.upsert"
     yield from _compared(
         name,
-        lambda: timed(lambda target: bench.spark.sql(merge.format(target.name))),
+        lambda: timed(lambda target: spark_rows.merge(bench.spark, f"lake.{target.name}", ROWS)),
         lambda: timed(lambda target: target.upsert(updates)),
         MERGE_RATIO_MAX,
     )

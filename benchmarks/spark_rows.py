@@ -20,3 +20,12 @@ def updates(spark: SparkSession, count: int) -> DataFrame:
     """New values for each tenth of a number of keys, and a hundredth as many new keys."""
     changed = rows(spark, 0, count, step=10, version=1)
     return changed.unionByName(rows(spark, count, count + count // 100, version=1))
+
+
+def merge(spark: SparkSession, table: str, count: int) -> None:
+    """The same as an upsert of ``updates``, by SQL."""
+    updates(spark, count).createOrReplaceTempView("updates")
+    spark.sql(
+        f"MERGE INTO {table} t USING updates s ON t.id = s.id "
+        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    )
