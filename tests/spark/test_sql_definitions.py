@@ -246,6 +246,21 @@ def test_described_table_has_its_columns_and_partitions(lake: SparkSession, made
     assert "record_key=id" in described["Table Properties"]
 
 
+def test_key_and_partition_columns_may_have_any_name(lake: SparkSession, name: str, location: str) -> None:
+    lake.sql(
+        f"CREATE TABLE lake.{name} (`a.b` BIGINT, `the day` STRING, `it``s.x` INT) "
+        f"PARTITIONED BY (`the day`, `it``s.x`) TBLPROPERTIES (record_key = 'a.b', buckets = '1') {location}"
+    )
+    lake.sql(f"INSERT INTO lake.{name} VALUES (1, 'x/y=z', 1), (2, null, 2), (3, 'c', 3)")
+    lake.sql(f"UPDATE lake.{name} SET `the day` = 'a%b' WHERE `a.b` = 2")
+    lake.sql(f"INSERT OVERWRITE lake.{name} PARTITION (`the day` = 'x/y=z', `it``s.x` = 1) VALUES (4)")
+    lake.sql(f"INSERT OVERWRITE lake.{name} WITH (partitions = 'dynamic') VALUES (5, 'c', 3)")
+    assert _rows(lake, f"SELECT * FROM lake.{name}") == [(2, "a%b", 2), (4, "x/y=z", 1), (5, "c", 3)]
+
+    [(shown,)] = _rows(lake, f"SHOW CREATE TABLE lake.{name}")
+    assert "PARTITIONED BY (`the day`, `it``s.x`)" in shown
+
+
 @pytest.fixture(params=["copy_on_write", "merge_on_read"])
 def orders(
     request: pytest.FixtureRequest, lake: SparkSession, new_table: Callable[..., SparkTable]

@@ -96,10 +96,11 @@ class ChronolakeTable implements SupportsRead, SupportsWrite, SupportsRowLevelOp
         .toArray(length -> new Column[length]);
   }
 
+  /** Spark parses the names: without backquotes it would fail at {@code the day}, and split {@code a.b}. */
   @Override
   public Transform[] partitioning() {
     return StreamSupport.stream(loaded.get("partitions").spliterator(), false)
-        .map(field -> Expressions.identity(field.asText()))
+        .map(field -> Expressions.identity('`' + field.asText().replace("`", "``") + '`'))
         .toArray(length -> new Transform[length]);
   }
 
