@@ -18,13 +18,17 @@ FAULTS = Path(__file__).parent / "faulty_workers"
 
 
 class Statements(msgspec.Struct, frozen=True):
-    """Statements on the catalog ``lake``, of which the processes meet a fault (``statement_faults``)."""
+    """Statements on the catalog ``lake``, of which the processes meet a fault (``statement_faults``).
+
+    At the end they wait for the file ``ends_after``.
+    """
 
     url: str
     texts: list[str]
     fault: str
     master: str = "local[2]"
     settings: dict[str, str] = {}
+    ends_after: str = ""
 
 
 class StatementDriver:
@@ -75,6 +79,8 @@ def main(statements: Statements) -> None:
     chronolake_spark.catalog(spark, "lake", statements.url)
     for text in statements.texts:
         spark.sql(text)
+    if statements.ends_after:
+        processes.wait_until(Path(statements.ends_after).exists)
     spark.stop()
 
 

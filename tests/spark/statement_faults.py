@@ -6,6 +6,8 @@ staging     a task that stages changed rows has marked its file
 writing     a task of the second job has marked a data file
 completing  the instant is about to be completed
 completed   it was completed
+
+With the action ``come_late`` the first attempt of the first task continues when the instant is completed.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from chronolake.writing.task_markers import TaskMarkers
 from chronolake_spark.write import shuffles
 from chronolake_spark.write.data_source import ChronolakeWriter
 from chronolake_spark.write.staged_changes import StagingWriter
+from tests.processes import wait_until
 
 WAIT_SECONDS_MAX = 300.0
 NONE = "none none none"
+COME_LATE = "come_late"
 POINT, ACTION, FOLDER = os.environ.get("STATEMENT_FAULT", NONE).split(" ", 2)
 WRITERS: dict[str, type[Any]] = {"staging": StagingWriter, "writing": ChronolakeWriter}
 
@@ -38,6 +42,8 @@ def patch() -> None:
     if "chronolake_spark.catalogs.process" in sys.orig_argv:
         # Small as they are, these statements have several tasks.
         shuffles.SMALL_BYTES = 0
+    if ACTION == COME_LATE:
+        _patch_completion()
     if POINT in WRITERS:
         _patch_tasks(WRITERS[POINT])
     elif POINT != "none":
@@ -61,6 +67,9 @@ def _patch_tasks(writer_class: type[Any]) -> None:
             return write(writer, rows)
         finally:
             running.pop()
+            if ACTION == COME_LATE:
+                context = TaskContext.get()
+                (Path(FOLDER) / f"ended-{context.partitionId()}-{context.attemptNumber()}").touch()
 
     TaskMarkers.create = marked  # type: ignore[method-assign, assignment]
     writer_class.write = written
@@ -75,6 +84,8 @@ def _patch_completion() -> None:
         answer = complete(*arguments, **named)
         if POINT == "completed":
             _act()
+        if ACTION == COME_LATE:
+            (Path(FOLDER) / "completed").touch()
         return answer
 
     chronolake.Write.complete = completed  # type: ignore[method-assign]
@@ -91,6 +102,10 @@ def _act() -> None:
         # The parent of this worker is PySpark's daemon, whose parent is the executor.
         psutil.Process(os.getppid()).parent().send_signal(signal.SIGKILL)
         time.sleep(WAIT_SECONDS_MAX)
+    elif ACTION == COME_LATE and context and context.partitionId() == 0:
+        (signs / "reached").touch()
+        wait_until((signs / "completed").exists)
+        (signs / "late").touch()
     elif ACTION == "stand_still":
         (signs / "reached").touch()
         time.sleep(WAIT_SECONDS_MAX)

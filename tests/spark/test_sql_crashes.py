@@ -1,4 +1,4 @@
-"""A MERGE whose executor or driver is killed: each row is there once, and no file is left."""
+"""A MERGE with a killed executor or driver, or two attempts of a task: each row once, and no file left."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tests.spark import statement_faults
 from tests.spark.cluster import Cluster
 from tests.spark.prices import IDS, SETTINGS, orphans_of, rows_of
 from tests.spark.sql_driver import StatementDriver, Statements
+from tests.spark.test_speculation import EAGER
 
 pytestmark = [
     pytest.mark.spark,
@@ -93,4 +94,20 @@ def test_a_driver_that_is_killed_in_a_merge(
     again = Statements(reaping.url, [_MERGE], statement_faults.NONE, settings=_SHUFFLED)
     with StatementDriver(again, tmp_path / "again.log", repository) as driver:
         wait_until(lambda: not driver.runs())
+    _assert_merged_once(prices)
+
+
+def test_an_attempt_that_loses_and_finishes_late_in_a_merge(
+    prices: SparkTable, reaping: ServerProcess, tmp_path: Path, repository: Path
+) -> None:
+    signs = _signs(tmp_path)
+    loser = signs / "ended-0-0"
+    with Cluster(tmp_path) as cluster:
+        fault = f"writing {statement_faults.COME_LATE} {signs}"
+        settings = {**_SHUFFLED, **EAGER}
+        statements = Statements(reaping.url, [_MERGE], fault, cluster.master, settings, str(loser))
+        with StatementDriver(statements, tmp_path / "driver.log", repository) as driver:
+            wait_until(lambda: not driver.runs())
+
+    assert {"late", "ended-0-0", "ended-0-1"} <= {sign.name for sign in signs.iterdir()}
     _assert_merged_once(prices)
