@@ -24,6 +24,7 @@ from chronolake_spark.catalogs.conditions import Condition
 from chronolake_spark.catalogs.context import CatalogContext
 from chronolake_spark.common.format_options import QueryView
 from chronolake_spark.driver import schema
+from chronolake_spark.index import key_buckets
 from chronolake_spark.read import evolution, few_changes, filter_meanings, format_reader, slice_frames
 from chronolake_spark.read.evolution import Versions
 from chronolake_spark.read.format_reader import SlicesPartition
@@ -75,7 +76,7 @@ def plan(context: CatalogContext, request: ScanRequest) -> ScanPlan:
     else:
         filter_ = filter_meanings.parse(context.spark, request.filter, definition)
         snapshot = table.scan(filter_, request.as_of)
-    slices = snapshot.slices
+    slices = key_buckets.slices_of(table, snapshot, filter_)
     if request.view is QueryView.READ_OPTIMIZED:
         slices = stored_slices.base_only(slices)
     written = evolution.versions(table, definition, slices)
