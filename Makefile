@@ -20,7 +20,7 @@ comma := ,
 EXTRAS := oidc,server,storage,spark-local$(if $(JAVA_FOUND),,$(comma)jdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help install jar check-jar demo test suite test-long test-hudi test-flink test-clients test-poolers check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-streaming soak walks budgets fuzz clean
+.PHONY: help install jar check-jar demo test suite test-long test-hudi test-flink test-clients test-poolers check sync format docs bench-timeline bench-against bench-slices bench-services bench-markers bench-proof bench-archive bench-followers bench-publishing bench-rows bench-iceberg bench-spark bench-hudi bench-delta bench-streaming soak walks budgets fuzz clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 24
@@ -139,6 +139,10 @@ bench-spark: $(READY) ## Spark's writes and reads against plain Spark (CASES=abc
 bench-hudi: $(READY) ## the same work with Chronolake and with Hudi 1.2.0, in turns (ROWS=5000000; the environment of test-hudi; CHECK=1)
 	@$(if $(and $(HUDI_PYTHON),$(HUDI_JAR)),,$(BIN)/python tools/make_hudi_env.py .hudi-env)
 	$(BIN)/python -m benchmarks.hudi
+
+bench-delta: $(READY) ## SQL with Chronolake and with Delta Lake, in turns (ROWS=5000000; the PySpark of check-jar; CHECK=1)
+	@$(BIN)/python tools/check_jar.py 4.1.1
+	$(BIN)/python -m benchmarks.delta
 
 bench-archive: $(READY) ## bytes of a small commit in PostgreSQL by table, index and column; reading an archive; growth of the database with archiving on (COMMITS=20000 INSTANTS=10000000; CHECK=1 fails on a missed target)
 	$(BIN)/python -m benchmarks.archive

@@ -8,21 +8,20 @@ is measured after a first one. ``CASES=merge_on_read,simple`` runs the tables of
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 import chronolake_spark
 from benchmarks import lakes, reporting, running, spark_rows
+from benchmarks.peers import Peer
 from benchmarks.reporting import Row
 from chronolake_model.publication import PUBLISH_PROPERTY
 from chronolake_model.vocabulary import IndexType, TableType
@@ -57,43 +56,15 @@ STEPS: Final = (
 CHOSEN: Final = [step for step in STEPS if not CASES or CASES & set(step.split())]
 
 
-class HudiSide:
+def hudi_side(folder: Path) -> Peer:
     """The process of ``hudi_side.py``."""
-
-    def __init__(self, folder: Path) -> None:
-        python = os.environ.get("HUDI_PYTHON", str(_ENVIRONMENT / "bin/python"))
-        jar = os.environ.get("HUDI_JAR", str(_ENVIRONMENT / make_hudi_env.BUNDLE_JAR))
-        for path in (python, jar):
-            if not Path(path).exists():
-                raise SystemExit(f"{path} is not there: run make test-hudi, or set HUDI_PYTHON and HUDI_JAR")
-        folder.mkdir()
-        self._process = subprocess.Popen(
-            [python, Path(__file__).with_name("hudi_side.py"), jar, folder, str(ROWS)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            env={**os.environ, "PYSPARK_PYTHON": python, "SPARK_LOCAL_IP": "127.0.0.1"},
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(60)
-
-    def step(self, name: str) -> float:
-        """The seconds of a step."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{name}\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        if "error" in answer:
-            raise RuntimeError(f"Hudi failed at {name!r}: {answer['error']}")
-        return float(answer["seconds"])
+    python = os.environ.get("HUDI_PYTHON", str(_ENVIRONMENT / "bin/python"))
+    jar = os.environ.get("HUDI_JAR", str(_ENVIRONMENT / make_hudi_env.BUNDLE_JAR))
+    for path in (python, jar):
+        if not Path(path).exists():
+            raise SystemExit(f"{path} is not there: run make test-hudi, or set HUDI_PYTHON and HUDI_JAR")
+    folder.mkdir()
+    return Peer("Hudi", python, "hudi_side.py", [jar, folder, ROWS], {})
 
 
 class OwnSide:
@@ -150,7 +121,7 @@ class OwnSide:
         self._tables[place] = chronolake_spark.table(self._spark, name, client=self._client)
 
 
-def compared(own: OwnSide, hudi: HudiSide) -> Iterator[Row]:
+def compared(own: OwnSide, hudi: Peer) -> Iterator[Row]:
     """A row for each step: the medians of both, in turns."""
     taken: dict[str, list[tuple[float, float]]] = {step: [] for step in CHOSEN}
     for _ in range(ROUNDS + 1):
@@ -170,7 +141,7 @@ def main() -> None:
 def _measure(dsn: str) -> Iterator[Row]:
     folder = Path(lakes.local().root)
     spark = chronolake_spark.session("bench", master="local[2]", memory="4g")
-    with running.server(dsn), chronolake.connect(running.URL) as client, HudiSide(folder / "hudi") as hudi:
+    with running.server(dsn), chronolake.connect(running.URL) as client, hudi_side(folder / "hudi") as hudi:
         client.create_namespace("bench")
         chronolake_spark.catalog(spark, "lake", running.URL)
         yield from compared(OwnSide(spark, client, folder), hudi)

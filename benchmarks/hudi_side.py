@@ -1,20 +1,18 @@
 """The part of ``benchmarks.hudi`` that runs Hudi's Spark bundle, in the environment of ``make test-hudi``.
 
-``python hudi_side.py <bundle.jar> <folder> <rows>`` answers each line of its input, the name of a step, with
-the seconds that it took, or with an error.
+``python hudi_side.py <bundle.jar> <folder> <rows>`` answers steps as ``peer_steps`` says.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import spark_rows  # type: ignore[import-not-found]  # beside this file, in the folder of the script
+import peer_steps  # type: ignore[import-not-found]  # beside this file, in the folder of the script
+import spark_rows  # type: ignore[import-not-found]
 from pyspark.sql import DataFrame, SparkSession
 
 BUCKETS = "8"
@@ -110,20 +108,5 @@ def _drain(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def main() -> None:
-    """Answer steps until the input ends."""
-    # What Java and Hudi print must not come between the answers.
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    hudi = Hudi(sys.argv[1], sys.argv[2], int(sys.argv[3]))
-    for line in sys.stdin:
-        try:
-            answer: dict[str, object] = {"seconds": hudi.step(line.strip())}
-        except Exception as exc:  # the edge of the process
-            answer = {"error": f"{type(exc).__name__}: {exc}"[:2_000]}
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
-
-
 if __name__ == "__main__":
-    main()
+    peer_steps.answer(lambda: Hudi(sys.argv[1], sys.argv[2], int(sys.argv[3])).step)
