@@ -202,12 +202,15 @@ class ChronolakeTable implements SupportsRead, SupportsWrite, SupportsRowLevelOp
    * nulls, which condition {@code ofNulls} says: else a row with a null matches no record.
    */
   boolean isFoundBy(Set<String> columns, Predicate<String> ofNulls) {
+    List<String> key = texts(loaded.get("record_key"));
     List<String> partition = texts(loaded.get("partitions"));
-    Set<String> needed = new HashSet<>(texts(loaded.get("record_key")));
+    Set<String> needed = new HashSet<>(key);
     needed.addAll(partition);
     // With a record index a key is in one partition, where a MERGE does not find it from another.
     boolean isGlobal = loaded.get("properties").get("index").asText().equals("record");
-    return columns.equals(needed) && partition.stream().allMatch(ofNulls) && (partition.isEmpty() || !isGlobal);
+    // An adopted table may have keys that are no columns.
+    return !key.isEmpty() && columns.equals(needed) && partition.stream().allMatch(ofNulls)
+        && (partition.isEmpty() || !isGlobal);
   }
 
   private static List<String> texts(JsonNode list) {
