@@ -63,9 +63,14 @@ def test_the_jar_of_another_release_is_refused_in_one_line() -> None:
 
 
 @pytest.mark.spark
-def test_sessions_that_are_used_no_more_are_forgotten(lake: SparkSession) -> None:
+def test_sessions_that_are_used_no_more_are_forgotten(
+    lake: SparkSession, client: chronolake.Client, new_table: Callable[..., SparkTable]
+) -> None:
     """In the JVM: each object that Python can reach is kept there."""
+    classic = lake._jvm.org.apache.spark.sql.classic.SparkSession
+    classic.clearDefaultSession()
     lake.sql("SHOW NAMESPACES IN lake").collect()
+    classic.setDefaultSession(lake._jsparkSession)
     process_class = lake._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     running = process_class.loadClass("chronolake.spark.PythonProcess").getDeclaredField("running")
     running.setAccessible(True)
@@ -80,6 +85,12 @@ def test_sessions_that_are_used_no_more_are_forgotten(lake: SparkSession) -> Non
         other.sql("SHOW NAMESPACES IN lake")
     assert known.size() == 100
     lake.sql("SHOW NAMESPACES IN lake").collect()
+
+    # PySpark makes functions in the first session that the process has known.
+    table = new_table(lake.range(0), "id", buckets=1)
+    rows = lake.sql("SELECT '7' AS id")
+    rows.write.format("chronolake").options(table=table.name, url=client.url).mode("append").save()
+    assert table.read().collect() == [(7,)]
 
 
 @pytest.mark.spark

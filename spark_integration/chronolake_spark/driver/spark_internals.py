@@ -40,10 +40,10 @@ def attached(java: JavaGateway, session: JavaObject) -> SparkSession:
         context = SparkContext(gateway=java, jsc=java_context, conf=conf)
         # Java closes the connection when the application ends, for which PySpark prints a trace.
         context._accumulatorServer.handle_error = _ignored
-        # PySpark keeps the first session that it knows, and makes it the default one: so it is the default one.
+        # PySpark makes functions in the first session that it knows, and makes it the default one: so it is the
+        # default one, or a second name of this one, because Java lets go of the first.
         default = getattr(java.jvm, f"{_CLASSIC}.SparkSession").getDefaultSession()
-        if default.isDefined():
-            SparkSession(context, default.get())
+        SparkSession(context, default.get() if default.isDefined() else session.sqlContext().sparkSession())
     return SparkSession(context, session)
 
 
