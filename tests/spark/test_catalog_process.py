@@ -67,9 +67,10 @@ def test_sessions_that_are_used_no_more_are_forgotten(
     lake: SparkSession, client: chronolake.Client, new_table: Callable[..., SparkTable]
 ) -> None:
     """In the JVM: each object that Python can reach is kept there."""
+    table = new_table(lake.range(0), "id", buckets=1)
     classic = lake._jvm.org.apache.spark.sql.classic.SparkSession
     classic.clearDefaultSession()
-    lake.sql("SHOW NAMESPACES IN lake").collect()
+    lake.sql(f"DELETE FROM lake.{table.name}")
     classic.setDefaultSession(lake._jsparkSession)
     process_class = lake._jvm.java.lang.Thread.currentThread().getContextClassLoader()
     running = process_class.loadClass("chronolake.spark.PythonProcess").getDeclaredField("running")
@@ -86,8 +87,7 @@ def test_sessions_that_are_used_no_more_are_forgotten(
     assert known.size() == 100
     lake.sql("SHOW NAMESPACES IN lake").collect()
 
-    # PySpark makes functions in the first session that the process has known.
-    table = new_table(lake.range(0), "id", buckets=1)
+    # PySpark makes functions in the session that last made a frame, or the first that the process has known.
     rows = lake.sql("SELECT '7' AS id")
     rows.write.format("chronolake").options(table=table.name, url=client.url).mode("append").save()
     assert table.read().collect() == [(7,)]

@@ -54,7 +54,8 @@ class Sessions:
     def forget(self, name: str) -> None:
         """Let go of a session that Java has let go of."""
         with self._lock:
-            self._sessions.pop(name, None)
+            if (session := self._sessions.pop(name, None)) is not None:
+                spark_internals.let_go(session)
 
     def take_properties(self, name: str, session: SparkSession) -> None:
         """Give the jobs of this thread the local properties that Java calls so: their group, tags and pool."""

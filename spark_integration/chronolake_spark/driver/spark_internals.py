@@ -47,6 +47,13 @@ def attached(java: JavaGateway, session: JavaObject) -> SparkSession:
     return SparkSession(context, session)
 
 
+def let_go(session: SparkSession) -> None:
+    """Let PySpark forget an attached session, which makes functions since it has last made a frame."""
+    active = SparkSession._activeSession
+    if active is not None and active._jsparkSession._target_id == session._jsparkSession._target_id:
+        SparkSession._activeSession = SparkSession._instantiatedSession
+
+
 def _ignored(*_: object) -> None:
     pass
 
