@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +19,7 @@ from pyspark.sql import SparkSession
 
 import chronolake
 import chronolake_spark
-from benchmarks import lakes, reporting, running, spark_rows
-from benchmarks.peers import Peer
+from benchmarks import lakes, peers, reporting, running, spark_rows
 from benchmarks.reporting import Row
 from chronolake_model.publication import PUBLISH_PROPERTY
 from tools import check_jar
@@ -78,20 +76,14 @@ def main() -> None:
 def _measure(dsn: str) -> Iterator[Row]:
     folder = Path(lakes.local().root)
     spark = chronolake_spark.session("bench", master="local[2]", memory="4g")
-    peer = Peer(
+    peer = peers.Peer(
         "Delta", sys.executable, "delta_side.py", [folder / "delta", ROWS], {"PYTHONPATH": str(_PYSPARK)}
     )
     with running.server(dsn), chronolake.connect(running.URL) as client, peer as delta:
         client.create_namespace("bench")
         chronolake_spark.catalog(spark, "lake", running.URL)
         own = OwnSide(spark, folder / "own")
-        taken: dict[str, list[tuple[float, float]]] = {step: [] for step in STEPS}
-        for _ in range(ROUNDS + 1):
-            for step in STEPS:
-                taken[step].append((own.step(step), delta.step(step)))
-    for step, pairs in taken.items():
-        ours, theirs = (statistics.median(seconds) for seconds in zip(*pairs[1:], strict=True))
-        yield reporting.at_most(f"{step} ({ours:.2f} of {theirs:.2f} s)", ours / theirs, 1, "x")
+        yield from peers.compared(own.step, delta, STEPS, ROUNDS)
     spark.stop()
 
 

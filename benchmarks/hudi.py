@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
 import chronolake_spark
-from benchmarks import lakes, reporting, running, spark_rows
+from benchmarks import lakes, peers, reporting, running, spark_rows
 from benchmarks.peers import Peer
 from benchmarks.reporting import Row
 from chronolake_model.publication import PUBLISH_PROPERTY
@@ -121,17 +120,6 @@ class OwnSide:
         self._tables[place] = chronolake_spark.table(self._spark, name, client=self._client)
 
 
-def compared(own: OwnSide, hudi: Peer) -> Iterator[Row]:
-    """A row for each step: the medians of both, in turns."""
-    taken: dict[str, list[tuple[float, float]]] = {step: [] for step in CHOSEN}
-    for _ in range(ROUNDS + 1):
-        for step in CHOSEN:
-            taken[step].append((own.step(step), hudi.step(step)))
-    for step, pairs in taken.items():
-        ours, theirs = (statistics.median(seconds) for seconds in zip(*pairs[1:], strict=True))
-        yield reporting.at_most(f"{step} ({ours:.2f} of {theirs:.2f} s)", ours / theirs, 1, "x")
-
-
 def main() -> None:
     """Measure, print the report, and fail when CHECK is set and Hudi is ahead in a row."""
     load = f"load {os.getloadavg()[0]:.1f} at the start"
@@ -144,7 +132,7 @@ def _measure(dsn: str) -> Iterator[Row]:
     with running.server(dsn), chronolake.connect(running.URL) as client, hudi_side(folder / "hudi") as hudi:
         client.create_namespace("bench")
         chronolake_spark.catalog(spark, "lake", running.URL)
-        yield from compared(OwnSide(spark, client, folder), hudi)
+        yield from peers.compared(OwnSide(spark, client, folder).step, hudi, CHOSEN, ROUNDS)
     spark.stop()
 
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
+
+from benchmarks import reporting
+from benchmarks.reporting import Row
 
 
 class Peer:
@@ -44,3 +48,14 @@ class Peer:
         if "error" in answer:
             raise RuntimeError(f"{self._name} failed at {step!r}: {answer['error']}")
         return float(answer["seconds"])
+
+
+def compared(own: Callable[[str], float], peer: Peer, steps: Sequence[str], rounds: int) -> Iterator[Row]:
+    """A row for each step: the medians of both, in turns, after a first round."""
+    taken: dict[str, list[tuple[float, float]]] = {step: [] for step in steps}
+    for _ in range(rounds + 1):
+        for step in steps:
+            taken[step].append((own(step), peer.step(step)))
+    for step, pairs in taken.items():
+        ours, theirs = (statistics.median(seconds) for seconds in zip(*pairs[1:], strict=True))
+        yield reporting.at_most(f"{step} ({ours:.2f} of {theirs:.2f} s)", ours / theirs, 1, "x")

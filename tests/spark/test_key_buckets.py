@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import SparkSession
 
+import chronolake
 from chronolake_model.filters import Compare, ComparisonOperator, Filter, In, Not
 from chronolake_spark import SparkTable
 from chronolake_spark.catalogs import registering
@@ -41,6 +42,8 @@ def test_keys_are_those_that_a_filter_asks_for(
         (_is("id", 3), both),
         (In("id", list(range(100))) & In("name", list(map(str, range(11)))), both),
         (_is("id", 3), looked_up),
+        (_is("id", 3.0), single),
+        (_is("id", True), single),
     ]:
         assert key_buckets.keys_of(filter_, table) is None
 
@@ -74,3 +77,22 @@ def test_a_key_is_found_in_its_bucket_also_before_buckets_were_divided(
         assert len(slices) == 1
     lake.sql(f"DELETE FROM {name} WHERE id = 7 AND name IN ('n7', 'n8')")
     assert lake.table(name).count() == 23
+
+
+@pytest.mark.skipif(not registering.JAR.exists(), reason="the Java part is not built: there is no JDK")
+def test_values_that_no_key_has_find_nothing(
+    lake: SparkSession, client: chronolake.Client, new_table: Callable[..., SparkTable]
+) -> None:
+    rows = lake.sql("SELECT 'a' name, 1Y number")
+    for key, conditions in {
+        "name": ["name = ''", "name = '__null__'", "name = repeat('z', 5000)", "name = 'a' AND name = 'b'"],
+        "number": ["number = 300", "number = 1.5"],
+    }.items():
+        table = new_table(rows, key, buckets=3)
+        table.insert(rows)
+        frame = lake.read.format("chronolake").options(table=table.name, url=client.url)
+        for condition in conditions:
+            assert lake.sql(f"SELECT * FROM lake.{table.name} WHERE {condition}").collect() == []
+            # The language of filters has no functions, and refuses a fraction.
+            if "repeat" not in condition and "1.5" not in condition:
+                assert frame.option("filter", condition).load().collect() == []

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
 
 import chronolake
-from chronolake.slices import columns
+from chronolake import _keys
 from chronolake_model.file_names import bucket_of
 from chronolake_model.files import FileSlice, Snapshot
 from chronolake_model.filters import PARTS_MAX, And, Compare, ComparisonOperator, Filter, In, Literal
 from chronolake_model.tables import Table
 from chronolake_model.vocabulary import IndexType
-from chronolake_spark.index import lookups
 
-_TYPES = frozenset({"tinyint", "smallint", "int", "bigint", "string"})
-"""The types whose literals in a filter are values of a key."""
+_TYPES: Final[Mapping[str, type]] = {
+    "tinyint": int,
+    "smallint": int,
+    "int": int,
+    "bigint": int,
+    "string": str,
+}
+"""The types of key fields whose values in a filter have one text, and what these values are."""
 
 
 def slices_of(table: chronolake.Table, snapshot: Snapshot, filter_: Filter | None) -> Sequence[FileSlice]:
@@ -25,9 +33,9 @@ def slices_of(table: chronolake.Table, snapshot: Snapshot, filter_: Filter | Non
     if keys is None:
         return snapshot.slices
     # Fetched after the slices: so it knows their number of buckets.
-    definition = table.reload().definition
-    definition = definition.with_buckets(definition.buckets_as_of(snapshot.as_of))
-    buckets = set(lookups.wanted_keys(definition, keys).tags[columns.BUCKET].to_pylist())
+    count = table.reload().definition.buckets_as_of(snapshot.as_of)
+    texts = [pa.array(map(str, values), pa.large_string()) for values in zip(*keys, strict=True)]
+    buckets = set(_keys.buckets(texts, count).tolist())
     return [slice_ for slice_ in snapshot.slices if bucket_of(slice_.file_id) in buckets]
 
 
@@ -38,8 +46,9 @@ def keys_of(filter_: Filter | None, table: Table) -> list[tuple[Literal, ...]] |
     types = {field.name: field.type for field in table.schema}
     values = []
     for name in table.record_key_fields:
-        wanted = _values(filter_, name) if types[name] in _TYPES else None
-        if wanted is None:
+        wanted = _values(filter_, name)
+        # Not an instance of a subclass: true is no number here.
+        if wanted is None or any(type(value) is not _TYPES.get(types[name]) for value in wanted):
             return None
         values.append(wanted)
     return None if math.prod(map(len, values)) > PARTS_MAX else list(itertools.product(*values))
