@@ -131,9 +131,19 @@ def signed(idp: FakeIssuer, key: Any = RSA, algorithm: str = "RS256", **changed:
     return jwt.encode(header, claims(idp, **changed), key, registry=registry)
 
 
-def forged(idp: FakeIssuer, header: dict[str, Any], signature: bytes = b"") -> str:
-    parts = (json.dumps(header).encode(), json.dumps(claims(idp)).encode(), signature)
+def encoded(*parts: bytes) -> str:
     return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+
+
+def forged(idp: FakeIssuer, header: dict[str, Any], signature: bytes = b"") -> str:
+    return encoded(json.dumps(header).encode(), json.dumps(claims(idp)).encode(), signature)
+
+
+def signed_as(idp: FakeIssuer, header: dict[str, Any], algorithm: str = "RS256") -> str:
+    """A token that the key of the issuer has signed by an algorithm, whatever its header says."""
+    signing = forged(idp, header).removesuffix(".")
+    signature = jws.JWSRegistry.algorithms[algorithm].sign(signing.encode(), RSA)
+    return f"{signing}.{encoded(signature)}"
 
 
 @pytest.mark.parametrize(("key", "algorithm"), [(RSA, "RS256"), (EC, "ES256")])
@@ -182,20 +192,22 @@ def test_t4_the_audience_must_be_this_server(idp: FakeIssuer, audience: Any, acc
 
 
 def test_t5_an_unknown_critical_header_is_refused(idp: FakeIssuer) -> None:
-    header = {"alg": "RS256", "kid": "rsa", "crit": ["x"], "x": 1}
-    signing = forged(idp, header).rpartition(".")[0]
-    signature = jws.serialize_compact({"alg": "RS256", "kid": "rsa"}, b"", RSA)
-    assert result(idp, f"{signing}.{signature.rpartition('.')[2]}") == Reason.WRONG_SIGNATURE
+    header = {"alg": "RS256", "kid": "rsa", "x": 1}
+    assert result(idp, signed_as(idp, header)) == "oidc:corp:ann"
+    assert result(idp, signed_as(idp, header | {"crit": ["x"]})) == Reason.WRONG_SIGNATURE
+    unencoded = header | {"crit": ["b64"], "b64": True}
+    assert result(idp, signed_as(idp, unencoded)) == Reason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize("critical", [5, [["x"]], [{}], {"a": 1}, "alg", None, [], ["b64"]])
 def test_t5_critical_headers_of_the_wrong_type_are_refused(idp: FakeIssuer, critical: Any) -> None:
-    assert result(idp, forged(idp, {"alg": "RS256", "kid": "rsa", "crit": critical})) == Reason.WRONG_SIGNATURE
+    token = signed_as(idp, {"alg": "RS256", "kid": "rsa", "crit": critical})
+    assert result(idp, token) == Reason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize("header", [{"typ": 5}, {"cty": []}, {"kid": "rsa", "b64": "no"}, {"x5c": 5}])
 def test_a_header_of_the_wrong_type_is_refused(idp: FakeIssuer, header: dict[str, Any]) -> None:
-    assert result(idp, forged(idp, {"alg": "RS256", "kid": "rsa"} | header)) == Reason.WRONG_SIGNATURE
+    assert result(idp, signed_as(idp, {"alg": "RS256", "kid": "rsa"} | header)) == Reason.WRONG_SIGNATURE
 
 
 def test_a_private_header_of_an_issuer_is_ignored(idp: FakeIssuer) -> None:
@@ -212,14 +224,22 @@ def test_t6_a_key_in_the_token_is_not_used(idp: FakeIssuer, name: str) -> None:
     assert [path for path in idp.asked if path != "/keys"] == ["/.well-known/openid-configuration"]
 
 
-def test_t7_the_algorithm_of_a_key_must_be_that_of_the_token(idp: FakeIssuer) -> None:
+@pytest.mark.parametrize(("declared", "used"), [("RS256", "RS256"), ("RS256", "RS512"), ("RS512", "RS512")])
+def test_t7_the_algorithm_of_a_key_must_be_that_of_the_token(idp: FakeIssuer, declared: str, used: str) -> None:
     idp.keys = [RSA.as_dict(private=False) | {"alg": "RS512"}]
-    assert result(idp, signed(idp)) == Reason.WRONG_SIGNATURE
+    token = signed_as(idp, {"alg": declared, "kid": "rsa"}, used)
+    assert result(idp, token) == Reason.WRONG_SIGNATURE
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "RS384", "dir", "", None, 1])
 def test_t8_other_algorithms_are_refused(idp: FakeIssuer, algorithm: Any) -> None:
     assert result(idp, forged(idp, {"alg": algorithm, "kid": "rsa"})) == Reason.WRONG_SIGNATURE
+
+
+@pytest.mark.parametrize("algorithm", ["RS384", "RS512", "PS256"])
+def test_t8_algorithms_that_the_issuer_does_not_use_are_refused(idp: FakeIssuer, algorithm: str) -> None:
+    token = signed_as(idp, {"alg": algorithm, "kid": "rsa"}, algorithm)
+    assert result(idp, token) == Reason.WRONG_SIGNATURE
 
 
 def test_t8_a_public_key_is_no_shared_secret(idp: FakeIssuer) -> None:
@@ -247,8 +267,15 @@ def test_t8_a_strange_key_id_is_only_looked_up(idp: FakeIssuer, key_id: Any) -> 
     assert set(idp.asked) <= {"/.well-known/openid-configuration", "/keys"}
 
 
+COSTLY: Final = b'{"alg": "PBES2-HS256+A128KW", "enc": "A128CBC-HS256", "p2s": "c2FsdA", "p2c": 2147483647}'
+
+
 @pytest.mark.parametrize(
-    "token", ["a.b.c.d.e", "..", "a.b.c", "e30.e30.", "W10.W10.", "a", f"{'W1' * 2_000}.e30."]
+    "token",
+    [
+        *("a.b.c.d.e", "..", "a.b.c", "e30.e30.", "W10.W10.", "a", f"{'W1' * 2_000}.e30."),
+        encoded(COSTLY, b"k" * 40, b"i" * 16, b"text", b"t" * 16),
+    ],
 )
 def test_t9_encrypted_and_malformed_tokens_are_refused(idp: FakeIssuer, token: str) -> None:
     assert result(idp, token) in (Reason.UNKNOWN_TOKEN, Reason.UNKNOWN_ISSUER)

@@ -103,15 +103,16 @@ class OidcVerifier:
         if signer is None:
             raise errors.Unauthenticated(Reason.UNKNOWN_ISSUER)
         algorithm, key_id = header.get("alg"), header.get("kid")
-        if algorithm not in signer.issuer.algorithms or not isinstance(key_id, str):
+        # A token that needs an extension (RFC 7515, section 4.1.11) is refused, because none is known here.
+        is_extended = "crit" in header
+        if is_extended or algorithm not in signer.issuer.algorithms or not isinstance(key_id, str):
             raise errors.Unauthenticated(Reason.WRONG_SIGNATURE)
         key = await signer.keys.find(key_id)
         if key is None:
             raise errors.Unauthenticated(Reason.UNKNOWN_KEY)
         if key.get("alg") not in (None, algorithm):
             raise errors.Unauthenticated(Reason.WRONG_SIGNATURE)
-        # Issuers add headers of their own, such as ``nonce``, which mean nothing here. Those that the token
-        # declares critical must still be known.
+        # Issuers add headers of their own, such as ``nonce``, which mean nothing here.
         registry = JWSRegistry(algorithms=[algorithm], strict_check_header=False)
         try:
             claims = jwt.decode(token, key, registry=registry).claims
