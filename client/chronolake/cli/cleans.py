@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from chronolake.cli import context, options, output
+from chronolake.cli import context, options, output, terminal
 from chronolake_model.cleans import RETAIN_COMMITS_DEFAULT, CleanPreview
 from chronolake_model.instants import Instant
 
@@ -72,7 +72,7 @@ def clean(
                 output.show(preview, lambda console: _print_preview(console, preview))
                 return
             # The preview goes to stderr, because stdout has only the JSON document.
-            _print_preview(Console(file=sys.stderr, highlight=False), preview)
+            _print_preview(terminal.console(sys.stderr), preview)
             options.confirm(f"Clean {table}?", yes=False)
         try:
             cleans = lake_table.clean(

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from chronolake.cli import context
+from chronolake.cli import context, terminal
 from chronolake_model import cuts
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.times import TIME_FORMS, Bound, digits_of, parse_time
@@ -187,7 +187,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     # typer.confirm writes to stdout, which must have only the JSON document.
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    print(terminal.visible(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         context.fail("not confirmed, so nothing was done; answer y, or give --yes")
 

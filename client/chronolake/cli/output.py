@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from chronolake import errors
-from chronolake.cli import advice, context
+from chronolake.cli import advice, context, terminal
 from chronolake_model.cuts import is_json
 from chronolake_model.times import parse_time, to_datetime
 
@@ -50,7 +50,7 @@ def nothing_completed(as_of: str | None) -> str:
 
 def show_line(value: object) -> None:
     """Write ``value`` as one line of JSON, and flush, so that a reader of the pipe gets it at once."""
-    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.write(terminal.visible_json(msgspec.json.encode(value).decode()) + "\n")
     sys.stdout.flush()
 
 
@@ -64,7 +64,7 @@ def show(value: object, render: Callable[[Console], None]) -> None:
 
 def json_document(value: object) -> str:
     """``value`` as indented JSON, with the names of the REST API, and as ``json_bytes``."""
-    return msgspec.json.format(json_bytes(value), indent=2).decode()
+    return terminal.visible_json(msgspec.json.format(json_bytes(value), indent=2).decode())
 
 
 def json_bytes(value: object) -> bytes:
@@ -86,10 +86,8 @@ def _with_finite_floats(value: Any) -> Any:
 
 def console() -> Console:
     """The console for readable output on stdout. Lines in a pipe may be long, for programs such as grep."""
-    from rich.console import Console  # noqa: PLC0415  # slow
-
     narrow = sys.stdout.isatty() or "COLUMNS" in os.environ
-    return Console(file=sys.stdout, highlight=False, width=None if narrow else _PIPED_WIDTH)
+    return terminal.console(sys.stdout, None if narrow else _PIPED_WIDTH)
 
 
 def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
@@ -100,7 +98,7 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     from rich.text import Text  # noqa: PLC0415  # slow
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    cells = [[cell(value) for value in row] for row in rows]
+    cells = [[terminal.visible(cell(value)) for value in row] for row in rows]
     for number, column in enumerate(columns):
         name = column.rstrip("#~")
         longest = max((cell_len(text) for text in (name, *(row[number] for row in cells))), default=0)
@@ -135,9 +133,7 @@ def fitting_table(
 
 def print_table(to: Console, table: Table) -> None:
     """Print ``table``. A terminal that is too narrow wraps the lines, so that no value is cut off."""
-    from rich.console import Console  # noqa: PLC0415  # slow
-
-    wide_enough = Console(file=to.file, highlight=False, width=max(to.width, width_min_of(table)))
+    wide_enough = terminal.console(to.file, max(to.width, width_min_of(table)))
     wide_enough.print(table)
 
 
@@ -157,7 +153,7 @@ def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
     table.add_column(no_wrap=True, min_width=max(cell_len(name) for name, _ in pairs))
     table.add_column(overflow="fold", min_width=_TIME_WIDTH)
     for name, value in pairs:
-        table.add_row(Text(name, style="bold"), Text(cell(value)))
+        table.add_row(Text(name, style="bold"), Text(terminal.visible(cell(value))))
     return table
 
 
@@ -214,7 +210,7 @@ def exit_code_of(error: errors.ChronolakeError) -> int:
 def report(error: errors.ChronolakeError) -> int:
     """Report an error on stderr; returns the exit code."""
     text = _document(error) if context.wants_json() else _sentences(error)
-    print(text, file=sys.stderr)
+    print(terminal.visible(text), file=sys.stderr)
     return exit_code_of(error)
 
 
@@ -222,7 +218,8 @@ def report_file(error: OSError) -> int:
     """Report on stderr a file or folder that the user named and that cannot be used; returns the exit code."""
     detail = f"{error.filename} cannot be used: {error.strerror}"
     document = {"type": "about:blank", "title": "A file cannot be used", "detail": detail}
-    print(json_document(document) if context.wants_json() else f"Error: {detail}", file=sys.stderr)
+    text = json_document(document) if context.wants_json() else f"Error: {detail}"
+    print(terminal.visible(text), file=sys.stderr)
     return USAGE
 
 

@@ -6,10 +6,9 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from chronolake import Table
-from chronolake.cli import context, instants, options, output
+from chronolake.cli import context, instants, options, output, terminal
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action, State
 
@@ -130,7 +129,7 @@ def _ask(table: Table, savepoint: Instant) -> None:
         )
         for instant in instants
     )
-    output.print_table(Console(file=sys.stderr, highlight=False), output.table_of(columns, rows))
+    output.print_table(terminal.console(sys.stderr), output.table_of(columns, rows))
     options.confirm(
         f"Restore {table.name} to {savepoint.target}, and roll back {output.count(len(instants), 'instant')}?",
         yes=False,

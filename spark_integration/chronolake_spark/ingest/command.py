@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +18,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from chronolake.cli import context, options, output
+from chronolake.cli import context, options, output, terminal
 from chronolake_model.names import counted
 from chronolake_model.tables import BucketIndex, index_of
 from chronolake_model.vocabulary import IndexType, TableType
@@ -217,7 +218,8 @@ def ingest(  # noqa: PLR0913, PLR0917  # one parameter per option
     )
     if (problem := ingest_request.problem_of_bad_rows(request)) is not None:
         raise typer.BadParameter(problem, param_hint="--bad-rows")
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = terminal.console(sys.stderr)
+    console.soft_wrap = True
     if dry_run and follow:
         raise typer.BadParameter("use it without --follow", param_hint="--dry-run")
     with context.client() as client:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 import chronolake
-from chronolake.cli import context, options, output
+from chronolake.cli import context, options, output, terminal
 from chronolake.errors import ChronolakeError, ConnectionFailed
 from chronolake_model.instants import Instant
 from chronolake_model.vocabulary import Action, Operation
@@ -92,7 +92,7 @@ def run(
     from chronolake_spark.services import running  # noqa: PLC0415  # PyArrow
 
     run_options = running.RunOptions(tuple(table or ()), once, parallel, interval)
-    console = Console(stderr=True, highlight=False)
+    console = terminal.console(sys.stderr)
     wants_json = context.wants_json() and not once
     with (
         context.client(retry_seconds=_RETRY_SECONDS, storage_options=options.storage(storage)) as client,
