@@ -10,8 +10,9 @@ Tests fail that leave a secret in one of these places:
 
 Secrets are the fixed ones below, those that a test ``add``s, keys that the STS of the tests gives, and all
 tokens of ours and of issuers, which are known by their form. What a command line prints may have tokens,
-because some are there to show one. Not searched are programs in Java, the pages and plans of Spark, which have
-tests of their own (``spark/test_token.py``), and processes that tests start by themselves.
+because some are there to show one. Not searched are programs in Java, what Spark shows and logs, which has
+tests of its own (``spark/test_secrets.py``, ``spark/test_token.py``), and processes that tests start by
+themselves.
 """
 
 from __future__ import annotations

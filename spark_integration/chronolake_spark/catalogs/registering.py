@@ -12,6 +12,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 from chronolake_spark import errors
+from chronolake_spark.common.format_options import SECRETS_OPTION
 from chronolake_spark.driver import sessions
 
 JAR: Final = Path(__file__).parent.parent / "jars" / "chronolake-spark.jar"
@@ -71,6 +72,9 @@ def catalog(spark: Any, name: str, url: str | None = None, options: Mapping[str,
     elif str(JAR) not in spark.sparkContext.getConf().get(_JARS, "").split(","):
         spark.sql(f"ADD JAR '{JAR}'")
     for key, text in _settings(name, url, options or {}, spark.version).items():
+        if key.endswith(f".{SECRETS_OPTION}") and hasattr(spark, "sparkContext"):
+            # As in Java, which hides it when a statement first names the catalog: jobs may run before.
+            spark.sparkContext._jsc.sc().conf().setIfMissing(key, "")
         spark.conf.set(key, text)
 
 

@@ -36,6 +36,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>Decides nothing: the Python process asks the server, and its refusals become Spark's errors.
  */
 public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespaces {
+  private static final String SECRETS = "storage_secrets";
+
   private String name;
   private Map<String, String> options;
   private boolean isByFormat;
@@ -50,9 +52,22 @@ public class ChronolakeCatalog implements StagingTableCatalog, SupportsNamespace
 
   @Override
   public void initialize(String name, CaseInsensitiveStringMap options) {
-    UpsertStrategy.register(SparkSession.active());
+    SparkSession session = SparkSession.active();
+    UpsertStrategy.register(session);
     this.name = name;
-    this.options = Map.copyOf(options.asCaseSensitiveMap());
+    Map<String, String> given = new HashMap<>(options.asCaseSensitiveMap());
+    given.keySet().stream().filter(SECRETS::equalsIgnoreCase).forEach(option -> hide(session, option));
+    given.entrySet().removeIf(
+        option -> SECRETS.equalsIgnoreCase(option.getKey()) && option.getValue().isEmpty());
+    this.options = Map.copyOf(given);
+  }
+
+  /**
+   * Has Spark hide the setting of an option. Its event log, which has the settings of a session with each job,
+   * hides only those that the configuration of the application has, too: there it is an empty text, for none.
+   */
+  private void hide(SparkSession session, String option) {
+    session.sparkContext().conf().setIfMissing("spark.sql.catalog." + name + "." + option, "");
   }
 
   @Override
