@@ -24,9 +24,10 @@ from chronolake_metastore.app import create_app
 from chronolake_metastore.commands import group
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.namespaces import CreateNamespace
+from chronolake_metastore.domain.rights import UNLIMITED, Rights
 from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.errors import Reason
-from chronolake_metastore.service.callers_rights import RIGHTS_SECONDS
+from chronolake_metastore.service.callers_rights import RIGHTS_SECONDS, CallersRights
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Session
@@ -257,6 +258,26 @@ def test_t59_no_spelling_of_a_name_leads_to_a_table(lake: Lake, name: str) -> No
             text = answer.read().decode()
         assert answer.status in (400, 404, 405), (method, end, text)
         assert lake.ids[SECRET] not in text
+
+
+def test_t15_rights_that_could_not_be_read_deny_nothing_and_are_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failures: list[Exception] = [errors.DatabaseUnavailable("gone")]
+
+    async def get_rights(*_: object) -> Rights:
+        if failures:
+            raise failures.pop()
+        return UNLIMITED
+
+    async def use() -> Rights:
+        rights = CallersRights(Database(Settings(dsn="postgresql://nobody@127.0.0.1:1/nothing")))
+        with pytest.raises(errors.DatabaseUnavailable):
+            await rights.of(Subject("token:a"))
+        return await rights.of(Subject("token:a"))
+
+    monkeypatch.setattr("chronolake_metastore.store.grants.get_rights", get_rights)
+    assert asyncio.run(use()) is UNLIMITED
 
 
 def test_t14_t15_revocations_beside_sixteen_readers_hide_what_they_name_and_nothing_else(lake: Lake) -> None:

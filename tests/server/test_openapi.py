@@ -21,6 +21,8 @@ from chronolake_model.names import TABLE_NAME_PATTERN, decoder_pattern, document
 from tests import examples
 from tests.fix_server import ServerProcess
 from tests.fuzz import attack
+from tests.server import operations
+from tests.server.operations import NEVER_BEGUN
 
 PATTERNS = [
     (tables.Name, "shop"),
@@ -77,6 +79,15 @@ def test_the_page_of_the_api_has_all_of_the_document_and_loads_nothing(
         f"default-src 'none'; style-src 'sha256-{digest}'; "
     )
     assert re.findall("<script|style=| on[a-z]+=", page) == []
+
+
+def test_t51_no_answer_but_the_page_of_the_api_is_a_page(shared_http: httpx.Client) -> None:
+    script = "<script>alert(1)</script>"
+    paths = {tried.path(NEVER_BEGUN) for tried in operations.ALL if tried.method == "GET"}
+    paths |= {f"/v1/tables/{operations.quoted(script)}", f"/iceberg/v1/namespaces/{operations.quoted(script)}"}
+    for path in paths - {"/v1/events/stream"}:
+        answer = shared_http.get(path, headers={"accept": "text/html"})
+        assert not re.match("text/|.*(html|xml|svg)", answer.headers["content-type"]), path
 
 
 @pytest.mark.parametrize("path", ["tables/{table}/cleans", "tables/{table}/savepoints", "grants"])
