@@ -178,7 +178,11 @@ ATTACKS: Final = {
     23: Attack(
         "the right of another action is checked",
         "GHSA-fvv5-h29g-f6w5 (lakeFS)",
-        (f"{_ATTACKS}test_t23_t57_readers_change_nothing_but_leases_of_readers", _EACH_RIGHT),
+        (
+            f"{_ATTACKS}test_t23_an_operation_needs_the_right_of_what_it_does",
+            f"{_ATTACKS}test_t23_t57_readers_change_nothing_but_leases_of_readers",
+            _EACH_RIGHT,
+        ),
     ),
     24: Attack(
         "figures of the server are open",

@@ -86,6 +86,30 @@ READS: Final = {
 """The paths to which readers may send more than GET: they ask, or have leases of readers."""
 
 
+OF_RIGHTS: Final = {
+    Right.DEFINE: {
+        *("POST namespaces", "DELETE namespaces/{namespace}", "POST tables", "POST tables/dry-run"),
+        *("POST tables/adopt", "POST tables/adopt/dry-run", "PATCH tables/{table}", "DELETE tables/{table}"),
+        "POST schema",
+    },
+    Right.GRANT: {"POST grants", "POST grants/revoke"},
+    Right.MAINTAIN: {
+        *("POST restore", "POST cleans", "POST services/plan", "POST deletable", "GET readers"),
+        *("POST publication/lease", "POST publication", "POST publication/history"),
+        *(f"POST instants/{{requested_time}}/{end}" for end in ("deletable", "deletions", "sweep")),
+    },
+}
+"""Operations that writers may not send, by the right that each needs."""
+
+
+@pytest.mark.parametrize("right", OF_RIGHTS)
+def test_t23_an_operation_needs_the_right_of_what_it_does(right: Right) -> None:
+    paths = {f"{of.method} {of.path.removeprefix('/v1/')}" for of in declared.ALL if of.right is right}
+    shortened = {path.replace(" tables/{table}/", " ") for path in paths}
+
+    assert shortened == OF_RIGHTS[right]
+
+
 def test_t23_t57_readers_change_nothing_but_leases_of_readers() -> None:
     paths = {of.path for of in declared.ALL if of.right is Right.READ and of.method != "GET"}
 
