@@ -51,6 +51,13 @@ def test_a_write_in_a_function_of_the_users_own_says_that_it_was_interrupted() -
     assert spark_failures.message_of(java) == "the job was interrupted, as when a query is stopped"
 
 
+def test_a_long_trace_of_python_keeps_the_reason_at_its_end() -> None:
+    lines = ["Traceback (most recent call last):", *['  File "a.py", line 1, in f'] * 500, "OSError: no room"]
+    message = spark_failures.message_of(RuntimeError("\n".join(lines) + "\n\tat org.apache.spark"))
+    assert message.splitlines()[-1] == "OSError: no room"
+    assert len(message) < 2_010
+
+
 def test_an_error_of_chronolake_is_raised_as_it_is() -> None:
     failure = raised(errors.DuplicateKeys("a key is there"), RuntimeError(f"{CALL} o1.save"))
     assert failures.of(failure) is failure

@@ -58,13 +58,19 @@ _FILTER: Final = _Filter()
 
 
 def message_of(exc: BaseException) -> str:
-    """The message of the failure, followed by that of its innermost cause."""
+    """The message of the failure, followed by that of its innermost cause.
+
+    Of a long one the middle is left out: the last line of a trace of Python has the reason.
+    """
     failure, *causes = _CAUSE.split(_CALL.sub("", str(exc)))
     message = _plain_message(failure)
     if causes and (cause := _plain_message(causes[-1])) not in message:
         # Further lines of a failure with a cause advise to read less strictly.
         message = f"{message.splitlines()[0].rstrip('.')}: {cause}"
-    return message[:_MESSAGE_CHARS_MAX]
+    if len(message) > _MESSAGE_CHARS_MAX:
+        half = _MESSAGE_CHARS_MAX // 2
+        return f"{message[:half]}\n…\n{message[-half:]}"
+    return message
 
 
 def first_line(exc: BaseException) -> str:
