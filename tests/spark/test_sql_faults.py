@@ -82,6 +82,13 @@ def test_unknown_storage_options_are_refused_before_the_first_write(
         lake.sql("SHOW NAMESPACES IN tokened").collect()
 
 
+def test_a_catalog_may_use_vended_keys(lake: SparkSession, shared_server_url: str) -> None:
+    chronolake_spark.catalog(
+        lake, "vended", shared_server_url, {"storage_secrets": '{"credentials": "vended"}'}
+    )
+    assert lake.sql("SHOW NAMESPACES IN vended").collect()
+
+
 def test_the_reason_of_a_failed_worker_is_told(lake: SparkSession, days: SparkTable) -> None:
     with pytest.raises(PySparkException, match="not this row"):
         lake.sql(f"INSERT INTO lake.{days.name} SELECT 9, raise_error('not this row')")

@@ -80,7 +80,7 @@ def _client(options: Mapping[str, str]) -> chronolake.Client:
                 )
             storage_options = None if secrets is None else format_options.secrets_of(secrets)
             try:
-                storage.check_options(storage_options or {})
+                storage.check_options((storage_options or {}).keys() - {storage.CREDENTIALS_OPTION})
                 access = _access.access_of(given)
             except ValueError as exc:
                 raise errors.InvalidOption(str(exc)) from None
