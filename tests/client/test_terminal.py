@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 
 import chronolake
 from chronolake.cli import output, terminal
+from chronolake_model.visible_text import visible
 from tests.client.conftest import Cli
 
 # The title of the window, an empty screen, a line of another text, and text from right to left.
@@ -20,15 +21,15 @@ HARMLESS = "a\tb\nÄ 漢 👩\u200d💻 \u200f\u0639"
 
 @given(st.text(st.sampled_from([*EXECUTED, *'a\\u0\n\t"é'])))
 def test_no_character_that_a_terminal_executes_remains(text: str) -> None:
-    assert EXECUTED.isdisjoint(terminal.visible(text))
+    assert EXECUTED.isdisjoint(visible(text))
     document = output.json_document({"a": [text]})
     assert EXECUTED.isdisjoint(document)
     assert json.loads(document) == {"a": [text]}
 
 
 def test_other_text_stays_as_it_is() -> None:
-    assert terminal.visible(HARMLESS) == HARMLESS
-    assert terminal.visible("\x1b[2J\x9b\u202e") == "\\x1b[2J\\x9b\\u202e"
+    assert visible(HARMLESS) == HARMLESS
+    assert visible("\x1b[2J\x9b\u202e") == "\\x1b[2J\\x9b\\u202e"
 
 
 def test_a_console_executes_nothing_of_what_it_prints() -> None:

@@ -359,6 +359,7 @@ ATTACKS: Final = {
             "server/test_openapi.py::test_t51_no_answer_but_the_page_of_the_api_is_a_page",
             "client/test_terminal.py::"
             "test_t51_text_of_a_writer_is_not_executed_by_the_terminal_of_another_user",
+            f"{_STRANGERS}test_t51_the_log_shows_the_path_of_a_stranger_and_no_terminal_executes_it",
         ),
     ),
     52: Attack(

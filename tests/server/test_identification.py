@@ -31,6 +31,7 @@ from chronolake_metastore.settings import Access, Settings, warnings_of
 from chronolake_metastore.store.postgres.engine import Database
 from tests.fix_secrets import ADMIN_TOKEN as SECRET
 from tests.fix_server import ServerProcess
+from tests.processes import wait_until
 from tests.server import rest
 from tests.server.operations import ALL, NEVER_BEGUN, Operation
 from tests.server.rest import Json
@@ -287,3 +288,19 @@ def test_the_log_has_the_subject_and_whom_it_acts_for(
     assert unknown.status_code == HTTPStatus.UNAUTHORIZED
     assert 'chronolake_unauthenticated_total{reason="no token"} 1.0' in metrics
     assert SECRET not in server.log() + metrics
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_t51_the_log_shows_the_path_of_a_stranger_and_no_terminal_executes_it(
+    new_server: Callable[..., ServerProcess], dsn: str, secret_file: Path, form: str
+) -> None:
+    flags = ("--access", "on", "--admin-token-file", str(secret_file), "--request-log", "info")
+    server = new_server(dsn, *flags, "--log-format", form)
+    path = "/v1/%1b]0;title%07%0a%c2%9b2J%e2%80%ae"
+
+    assert httpx.get(f"{server.url}{path}", verify=False).status_code == HTTPStatus.UNAUTHORIZED
+    wait_until(lambda: "title" in server.log())
+    assert {"\x1b", "\x07", "\x9b", "\u202e"}.isdisjoint(server.log())
+    [line] = (line for line in server.log().splitlines() if "title" in line)
+    assert "x1b" in line or "u001b" in line
+    assert "401" in line

@@ -35,7 +35,7 @@ import chronolake
 from chronolake._credentials import CREDENTIALS_LOGGER
 from chronolake._definitions import HUDI_LOGGER
 from chronolake._http import RETRY_LOGGER
-from chronolake.cli import terminal
+from chronolake_model.visible_text import visible
 
 RETRY_SECONDS = 5.0
 """The default is short, because a user waits at the terminal."""
@@ -85,7 +85,7 @@ def wants_json() -> bool:
 
 def progress(message: str) -> None:
     """Print what the command is doing to stderr, because stdout has only the result."""
-    print(terminal.visible(message), file=sys.stderr, flush=True)
+    print(visible(message), file=sys.stderr, flush=True)
 
 
 def fail(message: str, *, exit_code: int = 1) -> NoReturn:
@@ -93,7 +93,7 @@ def fail(message: str, *, exit_code: int = 1) -> NoReturn:
     text = (
         json.dumps({"title": "The command failed", "detail": message}) if wants_json() else f"Error: {message}"
     )
-    print(terminal.visible(text), file=sys.stderr)
+    print(visible(text), file=sys.stderr)
     raise typer.Exit(exit_code)
 
 

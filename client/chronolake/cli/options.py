@@ -12,10 +12,11 @@ from typing import Annotated, Any
 
 import typer
 
-from chronolake.cli import context, terminal
+from chronolake.cli import context
 from chronolake_model import cuts
 from chronolake_model.names import NAME_PATTERN, split_table_name
 from chronolake_model.times import TIME_FORMS, Bound, digits_of, parse_time
+from chronolake_model.visible_text import visible
 
 _COMMON = "Common options"
 _NAMESPACE = re.compile(NAME_PATTERN, re.ASCII)
@@ -187,7 +188,7 @@ def confirm(question: str, yes: bool) -> None:
     if yes:
         return
     # typer.confirm writes to stdout, which must have only the JSON document.
-    print(terminal.visible(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
+    print(visible(f"{question} [y/N] "), end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         context.fail("not confirmed, so nothing was done; answer y, or give --yes")
 

@@ -14,6 +14,7 @@ from chronolake import errors
 from chronolake.cli import advice, context, terminal
 from chronolake_model.cuts import is_json
 from chronolake_model.times import parse_time, to_datetime
+from chronolake_model.visible_text import visible, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,7 +51,7 @@ def nothing_completed(as_of: str | None) -> str:
 
 def show_line(value: object) -> None:
     """Write ``value`` as one line of JSON, and flush, so that a reader of the pipe gets it at once."""
-    sys.stdout.write(terminal.visible_json(msgspec.json.encode(value).decode()) + "\n")
+    sys.stdout.write(visible_json(msgspec.json.encode(value).decode()) + "\n")
     sys.stdout.flush()
 
 
@@ -64,7 +65,7 @@ def show(value: object, render: Callable[[Console], None]) -> None:
 
 def json_document(value: object) -> str:
     """``value`` as indented JSON, with the names of the REST API, and as ``json_bytes``."""
-    return terminal.visible_json(msgspec.json.format(json_bytes(value), indent=2).decode())
+    return visible_json(msgspec.json.format(json_bytes(value), indent=2).decode())
 
 
 def json_bytes(value: object) -> bytes:
@@ -98,7 +99,7 @@ def table_of(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Table:
     from rich.text import Text  # noqa: PLC0415  # slow
 
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    cells = [[terminal.visible(cell(value)) for value in row] for row in rows]
+    cells = [[visible(cell(value)) for value in row] for row in rows]
     for number, column in enumerate(columns):
         name = column.rstrip("#~")
         longest = max((cell_len(text) for text in (name, *(row[number] for row in cells))), default=0)
@@ -153,7 +154,7 @@ def pairs_of(pairs: Iterable[tuple[str, Any]]) -> Table:
     table.add_column(no_wrap=True, min_width=max(cell_len(name) for name, _ in pairs))
     table.add_column(overflow="fold", min_width=_TIME_WIDTH)
     for name, value in pairs:
-        table.add_row(Text(name, style="bold"), Text(terminal.visible(cell(value))))
+        table.add_row(Text(name, style="bold"), Text(visible(cell(value))))
     return table
 
 
@@ -210,7 +211,7 @@ def exit_code_of(error: errors.ChronolakeError) -> int:
 def report(error: errors.ChronolakeError) -> int:
     """Report an error on stderr; returns the exit code."""
     text = _document(error) if context.wants_json() else _sentences(error)
-    print(terminal.visible(text), file=sys.stderr)
+    print(visible(text), file=sys.stderr)
     return exit_code_of(error)
 
 
@@ -219,7 +220,7 @@ def report_file(error: OSError) -> int:
     detail = f"{error.filename} cannot be used: {error.strerror}"
     document = {"type": "about:blank", "title": "A file cannot be used", "detail": detail}
     text = json_document(document) if context.wants_json() else f"Error: {detail}"
-    print(terminal.visible(text), file=sys.stderr)
+    print(visible(text), file=sys.stderr)
     return USAGE
 
 

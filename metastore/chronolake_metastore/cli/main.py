@@ -40,6 +40,7 @@ from chronolake_metastore.identification import token_keys
 from chronolake_metastore.proof import verification
 from chronolake_metastore.settings import Access, LogLevel, Settings
 from chronolake_metastore.store.postgres import migrations
+from chronolake_model.visible_text import visible
 
 app = typer.Typer(
     name="chronolake-metastore",
@@ -269,5 +270,5 @@ def main() -> None:
 
 def _fail(why: str) -> NoReturn:
     # Not 1: that is what verify says when the log does not hold.
-    typer.echo(f"chronolake-metastore: {why}", err=True)
+    typer.echo(visible(f"chronolake-metastore: {why}"), err=True)
     sys.exit(2)

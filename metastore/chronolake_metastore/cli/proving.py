@@ -28,6 +28,7 @@ from chronolake_metastore.proof.verification import Report
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import diagnosis
+from chronolake_model.visible_text import visible, visible_json
 
 LINE_SECONDS: Final = 5.0
 """How often a line tells of progress where there is no terminal to draw on."""
@@ -77,13 +78,13 @@ def show(report: Report, *, as_json: bool) -> None:
 
 def echo_json(document: object) -> None:
     """Print a document as JSON."""
-    typer.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    typer.echo(visible_json(msgspec.json.format(msgspec.json.encode(document), indent=2).decode()))
 
 
 def show_findings(report: Report | ArchiveReport) -> None:
     """Print a line for each finding, and for those that were left out."""
     for finding in report.findings:
-        typer.echo(_line(finding))
+        typer.echo(visible(_line(finding)))
     if report.findings_left_out:
         typer.echo(f"... and {report.findings_left_out} findings more")
 
