@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import schema, sessions, statements
+from chronolake_metastore.store.postgres import rested_connections, schema, sessions, statements
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.outages import Outages
 from chronolake_metastore.store.postgres.sessions import SessionSettings, session_settings
@@ -191,15 +191,18 @@ class Database:
         silent_seconds: float,
         isolation_level: IsolationLevel = "REPEATABLE READ",
     ) -> AsyncEngine:
-        return create_async_engine(
+        engine = create_async_engine(
             "postgresql+psycopg://",
             async_creator=lambda: self._connect(settings, silent_seconds),
             pool_size=size,
             max_overflow=0,
             pool_timeout=10,
-            pool_pre_ping=True,
+            # The connection that was used last has its statements prepared.
+            pool_use_lifo=True,
             isolation_level=isolation_level,
         )
+        rested_connections.check(engine)
+        return engine
 
     async def connect(
         self, silent_seconds: float | None = None, *, looks_up: bool = False
