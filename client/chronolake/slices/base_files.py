@@ -161,12 +161,14 @@ def write_rows(
     groups = _in_row_groups(tables)
     first = next(groups, schema.empty_table())
     dictionaries = column_encodings.dictionary_columns(first)
+    differences = column_encodings.differences(first, dictionaries)
     # The stored Arrow schema would say which columns were dictionaries; nothing else is in it alone.
     with pq.ParquetWriter(
         sink,
         schema,
-        compression=column_encodings.codecs(first, dictionaries),
+        compression=column_encodings.codecs(first, dictionaries, differences),
         use_dictionary=dictionaries,
+        column_encoding=differences or None,
         write_statistics=column_encodings.with_statistics(schema),
         coerce_timestamps="us",
         store_schema=False,

@@ -97,9 +97,7 @@ def decide(
     stored: pa.Table, incoming: pa.Table, *, ordering_fields: Sequence[str], existing: Existing
 ) -> Decision:
     """Merge ``incoming`` (one record per key) into ``stored`` (record key and ordering fields suffice)."""
-    match = _places(stored, incoming)
-    is_matched = _mask(pc.is_valid(match))
-    matches: npt.NDArray[np.int64] = match.drop_null().to_numpy().astype(np.int64)
+    is_matched, matches = _matches(stored, incoming)
     exists = np.zeros(len(incoming), dtype=np.bool_)
     exists[matches] = True
     if existing is not Existing.MERGE:
@@ -165,10 +163,7 @@ def are_distinct(keys: pa.LargeStringArray) -> bool:
     random access to memory.
     """
     hashes = text_hashes.of(keys) if len(keys) > 1 else None
-    if hashes is None:
-        return len(keys) < 2
-    hashes.sort()
-    return not np.any(hashes[1:] == hashes[:-1])
+    return len(keys) < 2 if hashes is None else text_hashes.are_distinct(hashes)
 
 
 def _sortable(
@@ -234,15 +229,18 @@ def _same_rows(left: pa.Table, right: pa.Table) -> Mask:
     return same
 
 
-def _places(stored: pa.Table, incoming: pa.Table) -> pa.Array | pa.ChunkedArray:
-    """For each stored record the place of its key in ``incoming``, or null."""
-    if not len(stored):
-        return pa.nulls(0, pa.int32())
+def _matches(stored: pa.Table, incoming: pa.Table) -> tuple[Mask, npt.NDArray[np.int64]]:
+    """Which stored records have their key in ``incoming``, and the places of these there."""
     keys, wanted = stored[columns.RECORD_KEY], incoming[columns.RECORD_KEY]
+    if not len(keys):
+        return np.zeros(0, dtype=np.bool_), np.zeros(0, dtype=np.int64)
     if keys.type != wanted.type:
         keys, wanted = keys.cast(pa.large_string()), wanted.cast(pa.large_string())
-    # A copy of all keys in one array would cost as much as the search.
-    return pc.index_in(keys, value_set=wanted)
+    # A search of all keys for their places takes twice the time of one for whether they are there. A copy of
+    # them in one array would cost as much as the search.
+    is_there = pc.is_in(keys, value_set=wanted)
+    places = pc.index_in(keys.filter(is_there), value_set=wanted)
+    return _mask(is_there), places.to_numpy().astype(np.int64)
 
 
 def _insert(stored: pa.Table, incoming: pa.Table, exists: Mask, existing: Existing) -> Decision:

@@ -38,6 +38,12 @@ def of(texts: pa.LargeStringArray) -> Hashes | None:
     return hashes
 
 
+def are_distinct(hashes: Hashes) -> bool:
+    """Whether no two of the hashes are the same. Sorts them."""
+    hashes.sort()
+    return not np.any(hashes[1:] == hashes[:-1])
+
+
 def _words(texts: pa.LargeStringArray, offsets: np.typing.NDArray[np.int64]) -> Hashes:
     """At each byte of the texts the eight bytes from there on, as a number."""
     body = texts.buffers()[2] or b""

@@ -61,12 +61,12 @@ class WriteJob:
     key are an error, unless both delete. ``kept_columns`` are those whose stored values stay. ``log_format`` is
     that of the log files of a merge-on-read table, None for copy-on-write. The rows of ``rewritten`` groups are
     merged into their base files, whatever the type of the table. If it ``begins_with_logs``, new file groups of
-    a merge-on-read table begin with a log file, and not with a base file. ``looks_keys_up`` if an index other
-    than buckets finds the file groups of keys. With ``has_key_filters`` the footers of base files get key
-    ranges and bloom filters. If it ``copies_records``, the rows are stored records, which keep the commit times
-    and sequence numbers that they have. ``storage_options`` are the access to the base path. ``owner`` is the
-    table that has the claim of the base path; without it the files of a failed task remain until the instant is
-    rolled back.
+    a merge-on-read table begin with a log file, and not with a base file. If it ``has_distinct_keys``, no two
+    rows are of one key, and they are not compared. ``looks_keys_up`` if an index other than buckets finds the
+    file groups of keys. With ``has_key_filters`` the footers of base files get key ranges and bloom filters. If
+    it ``copies_records``, the rows are stored records, which keep the commit times and sequence numbers that
+    they have. ``storage_options`` are the access to the base path. ``owner`` is the table that has the claim of
+    the base path; without it the files of a failed task remain until the instant is rolled back.
     """
 
     base_path: str
@@ -87,6 +87,7 @@ class WriteJob:
     looks_keys_up: bool = False
     copies_records: bool = False
     begins_with_logs: bool = False
+    has_distinct_keys: bool = False
     storage_options: Mapping[str, str] = field(default_factory=dict)
     owner: Owner | None = None
 
@@ -318,7 +319,9 @@ class _GroupWriter:
         row_checks.check_required(rows, [name for name in self._job.required if name not in kept_columns])
         row_checks.check_delete_flags(rows)
         row_checks.check_ordering(rows, self._job.ordering_fields if has_log else ())
-        latest = merge.latest_per_key(rows, self._job.ordering_fields)
+        latest = merge.Latest(rows)
+        if not self._job.has_distinct_keys:
+            latest = merge.latest_per_key(rows, self._job.ordering_fields)
         incoming = latest.records
         if self._job.refuses_repeated_keys and len(incoming) < len(rows):
             row_checks.refuse_repeated_keys(rows)

@@ -15,8 +15,9 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from chronolake.slices import arrow_types, columns, errors, merge
+from chronolake.slices import arrow_types, columns, errors, merge, text_hashes
 from chronolake.slices.merge import Existing
+from chronolake.slices.text_hashes import Hashes
 from chronolake.writing import (
     arrow_tags,
     column_names,
@@ -33,6 +34,7 @@ from chronolake_model.vocabulary import IndexType, Operation, TableType
 GivenRows: TypeAlias = Any
 """Arrow, pandas or polars: a table, a frame or a reader; a dict of columns; or a list of dicts."""
 
+_TaggedBatch: TypeAlias = "tuple[pa.RecordBatch, Hashes | None]"
 _THREADS: Final = 2
 _BATCH_BYTES_MAX: Final = 2**29
 """A record key, too, is a text: of several columns, it is longer than all of their texts."""
@@ -66,22 +68,24 @@ class HeldRows:
     def __init__(self, bytes_max: int = task_rows.HELD_BYTES_MAX) -> None:
         self._bytes_left = bytes_max
         self._batches: list[pa.RecordBatch | int] = []
+        self._key_hashes: list[Hashes] | None = []
         self._spill = task_rows.Spill()
         self.count = 0
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add a batch, before the first is read."""
+    def add(self, batch: pa.RecordBatch, key_hashes: Hashes | None = None) -> None:
+        """Add a batch, with the hashes of its keys if there are any, before the first is read."""
         self.count += len(batch)
         self._bytes_left -= batch.nbytes
         self._batches.append(batch if self._bytes_left >= 0 else self._spill.add(batch))
+        if key_hashes is None or self._bytes_left < 0:
+            self._key_hashes = None
+        elif self._key_hashes is not None:
+            self._key_hashes.append(key_hashes)
 
-    def keys(self) -> pa.LargeStringArray | None:
-        """The record keys; None if not all rows are in memory."""
-        in_memory = [batch for batch in self._batches if isinstance(batch, pa.RecordBatch)]
-        if len(in_memory) < len(self._batches):
-            return None
-        keys = [batch[columns.RECORD_KEY].cast(pa.large_string()) for batch in in_memory]
-        return pa.chunked_array(keys, pa.large_string()).combine_chunks()
+    def have_distinct_keys(self) -> bool:
+        """Whether all keys certainly differ; they may also if it is false. Asked once, after the last batch."""
+        hashes, self._key_hashes = self._key_hashes, None
+        return text_hashes.are_distinct(np.concatenate(hashes)) if hashes else False
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         for batch in self._batches:
@@ -94,12 +98,17 @@ class HeldRows:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """The rows of a write, which fit ``table``. The columns ``kept_columns`` keep their stored values."""
+    """The rows of a write, which fit ``table``.
+
+    The columns ``kept_columns`` keep their stored values. If it ``has_distinct_keys``, no row needs to be
+    compared with the others.
+    """
 
     table: Table
     treatment: RowTreatment
     rows: HeldRows
     kept_columns: Sequence[str] = ()
+    has_distinct_keys: bool = False
 
 
 def prepare(table: Table, given: GivenRows, treatment: RowTreatment, held: HeldRows) -> Incoming:
@@ -114,11 +123,11 @@ def prepare(table: Table, given: GivenRows, treatment: RowTreatment, held: HeldR
     sources = _sources(table, names, treatment)
     is_upsert = treatment.operation is Operation.UPSERT
     kept_columns = column_names.lacking(table, sources) if is_upsert else ()
-    for batch in _tagged(table, batches, sources, treatment):
-        held.add(batch)
+    for batch, key_hashes in _tagged(table, batches, sources, treatment):
+        held.add(batch, key_hashes)
     if not held.count and not treatment.is_of_files:
         _check_no_rows(table, given, treatment)
-    incoming = Incoming(table, treatment, held, kept_columns)
+    incoming = Incoming(table, treatment, held, kept_columns, held.have_distinct_keys())
     _check(incoming)
     return incoming
 
@@ -215,21 +224,22 @@ def _sources(table: Table, names: Sequence[str], treatment: RowTreatment) -> dic
 
 def _tagged(
     table: Table, batches: Iterable[pa.RecordBatch], sources: Mapping[str, str], treatment: RowTreatment
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[_TaggedBatch]:
     fields = [field for field in table.schema if field.name in sources]
     own = {field.name: field.name for field in fields}
     tagging = arrow_tags.Tagging(table, arrow_types.own_layout(table.schema), own, treatment.deletes)
 
-    def tagged(batch: pa.RecordBatch, first: int) -> list[pa.RecordBatch]:
+    def tagged(batch: pa.RecordBatch, first: int) -> list[_TaggedBatch]:
         given = {field.name: pa.chunked_array([batch.column(sources[field.name])]) for field in fields}
         rows = pa.table({field.name: _converted(given[field.name], field, treatment) for field in fields})
         result = tagging.tagged(rows)
         if treatment.is_of_files:
             result = _ordered(result, batch, table, first)
-        return list(result.combine_chunks().to_batches())
+        parts = result.combine_chunks().to_batches()
+        return [(part, None if treatment.is_of_files else _hashes_of_keys(part)) for part in parts]
 
     first = 0
-    pending: deque[Future[list[pa.RecordBatch]]] = deque()
+    pending: deque[Future[list[_TaggedBatch]]] = deque()
     with ThreadPoolExecutor(_THREADS) as threads:
         for batch in itertools.chain.from_iterable(map(_parts, batches)):
             pending.append(threads.submit(tagged, batch, first))
@@ -238,6 +248,10 @@ def _tagged(
                 yield from pending.popleft().result()
         while pending:
             yield from pending.popleft().result()
+
+
+def _hashes_of_keys(batch: pa.RecordBatch) -> Hashes | None:
+    return text_hashes.of(batch[columns.RECORD_KEY].cast(pa.large_string()))
 
 
 def _converted(values: pa.ChunkedArray, field: SchemaField, treatment: RowTreatment) -> pa.ChunkedArray:
@@ -279,16 +293,18 @@ def _check(incoming: Incoming) -> None:
     kept = incoming.kept_columns
     required = [of.name for of in table.schema if not of.nullable and of.name not in kept]
     is_global = table.index.type is IndexType.RECORD
+    # Of files the order of the rows decides, so no check compares the rows of a key.
+    compares = not (incoming.treatment.is_of_files or incoming.has_distinct_keys)
     portions: Iterable[pa.Table]
-    if incoming.treatment.is_of_files:  # Their order decides, so no check compares the rows of a key.
-        portions = (pa.Table.from_batches([batch]) for batch in incoming.rows)
+    if compares:
+        portions = _by_key(incoming.rows, is_global=is_global)
     else:
-        portions = _in_portions(incoming.rows, is_global=is_global)
+        portions = (pa.Table.from_batches([batch]) for batch in incoming.rows)
     for rows in portions:
         row_checks.check_required(rows, required)
         row_checks.check_delete_flags(rows)
         row_checks.check_ordering(rows, table.merge_fields if has_log else ())
-        if incoming.treatment.is_of_files:
+        if not compares:
             continue
         latest = merge.latest_per_key(rows, table.merge_fields)
         if existing is Existing.FAIL and len(latest.records) < len(rows):
@@ -296,14 +312,6 @@ def _check(incoming: Incoming) -> None:
             raise row_checks.existing_keys(table, len(rows) - len(latest.records), key)
         if latest.ambiguous:
             raise row_checks.ambiguous_order(latest, row_checks.ORDER_BY_FIELD)
-
-
-def _in_portions(rows: HeldRows, *, is_global: bool) -> Iterable[pa.Table]:
-    """The rows, so that all of one key come together: they need not be moved if all keys differ."""
-    keys = rows.keys()
-    if keys is not None and merge.are_distinct(keys):
-        return (pa.Table.from_batches([batch]) for batch in rows)
-    return _by_key(rows, is_global=is_global)
 
 
 def _by_key(rows: HeldRows, *, is_global: bool) -> Iterator[pa.Table]:

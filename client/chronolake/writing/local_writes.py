@@ -120,7 +120,7 @@ def _placed(
         if definition.index.buckets != incoming.table.index.buckets:
             batches = (arrow_tags.in_buckets(batch, definition) for batch in incoming.rows)
         versions = {definition.schema_version: definition.schema}
-        return {"stored": {}, "versions": versions}, batches
+        return {"stored": {}, "versions": versions, "has_distinct_keys": incoming.has_distinct_keys}, batches
     located = _located(table, definition, incoming, as_of)
     return _of_groups(table, definition, located.groups), located.batches
 
