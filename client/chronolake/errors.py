@@ -329,6 +329,13 @@ class UnknownCheckpoint(Conflict):
     """
 
 
+class TooManyLeases(Conflict):
+    """The caller has too many leases of the table as a reader.
+
+    End those that are not needed, or take one when some have expired.
+    """
+
+
 class CredentialsNotVended(Conflict):
     """The server gives no keys for the table's storage. Use keys of your own; `detail` says why."""
 

@@ -260,6 +260,12 @@ class ProblemCode(enum.StrEnum):
         "The stream has seen no checkpoint near this id",
         "Acknowledge with the id that the engine gave to the checkpoint.",
     )
+    TOO_MANY_LEASES = (
+        "too-many-leases",
+        409,
+        "The caller has too many leases of the table as a reader",
+        "End those that are not needed, or take one when some have expired.",
+    )
     CREDENTIALS_NOT_VENDED = (
         "credentials-not-vended",
         409,

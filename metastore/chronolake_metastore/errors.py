@@ -15,27 +15,10 @@ constructor makes the message.
 
 from __future__ import annotations
 
-import enum
 from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from chronolake_model.problems import ProblemCode
-
-
-class Reason(enum.StrEnum):
-    """Why a caller is unknown."""
-
-    NO_TOKEN = "no token"
-    NOT_BEARER = "not one header Authorization with a bearer token"
-    UNKNOWN_TOKEN = "unknown token"
-    WRONG_SECRET = "wrong secret"
-    EXPIRED = "expired"
-    REVOKED = "revoked"
-    UNKNOWN_ISSUER = "unknown issuer"
-    UNKNOWN_KEY = "unknown key of the issuer"
-    WRONG_SIGNATURE = "wrong signature"
-    WRONG_CLAIMS = "wrong claims"
-
 
 _CODES: Final = {code.class_name: code for code in ProblemCode}
 
@@ -68,7 +51,7 @@ class AccessRefused(TimelineError):
 class Unauthenticated(AccessRefused):
     """``reason`` is for the log and the metrics of the server: a stranger learns only that there is one."""
 
-    def __init__(self, reason: Reason) -> None:
+    def __init__(self, reason: str) -> None:
         super().__init__(
             "the request needs a token that this server accepts; send the header Authorization: Bearer <token>"
         )
@@ -182,6 +165,16 @@ class NotPublishedYet(Conflict):
             table=table,
             version=version,
             published_version=published_version,
+        )
+
+
+class TooManyLeases(Conflict):
+    def __init__(self, table: str, leases_max: int) -> None:
+        super().__init__(
+            f"you have {leases_max:,} leases of the table {table!r} as a reader: end those that you do not "
+            "need, or wait until some expire",
+            table=table,
+            leases_max=leases_max,
         )
 
 

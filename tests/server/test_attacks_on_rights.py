@@ -25,8 +25,7 @@ from chronolake_metastore.commands import group
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.namespaces import CreateNamespace
 from chronolake_metastore.domain.rights import UNLIMITED, Rights
-from chronolake_metastore.domain.subjects import Subject
-from chronolake_metastore.errors import Reason
+from chronolake_metastore.domain.subjects import Reason, Subject
 from chronolake_metastore.service.callers_rights import RIGHTS_SECONDS, CallersRights
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres.engine import Database

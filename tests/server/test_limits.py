@@ -17,8 +17,7 @@ from chronolake_metastore import errors
 from chronolake_metastore.api import identification
 from chronolake_metastore.api.bounds import with_bounded_bodies
 from chronolake_metastore.domain import tokens
-from chronolake_metastore.domain.subjects import ADMIN, Subject
-from chronolake_metastore.errors import Reason
+from chronolake_metastore.domain.subjects import ADMIN, Reason, Subject
 from chronolake_metastore.identification import rates
 from chronolake_metastore.identification.identifier import UNKNOWN_PER_SECOND, Identifier
 from chronolake_metastore.identification.rates import BoundedRate

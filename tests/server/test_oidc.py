@@ -21,8 +21,7 @@ from joserfc.jwk import ECKey, OctKey, RSAKey
 from typing_extensions import override
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.subjects import Subject
-from chronolake_metastore.errors import Reason
+from chronolake_metastore.domain.subjects import Reason, Subject
 from chronolake_metastore.identification import issuers
 from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.issuers import Issuer

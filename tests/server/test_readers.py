@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import psycopg
 
+from chronolake_metastore.notes.readers import LEASES_MAX
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from tests.fix_server import ServerProcess
 from tests.server import database, rest
@@ -34,8 +35,8 @@ LOCK = (
     " FROM lake_table WHERE namespace || '.' || name = %s"
 )
 LEASE = (
-    "INSERT INTO reader"
-    " SELECT %s, gen_random_uuid(), 'r', moment_of(%s), 60, moment(steady_us()) + interval '60 s'"
+    "INSERT INTO reader (table_id, lease_id, reader, as_of, lease_seconds, expires_at, taken_by)"
+    " SELECT %s, gen_random_uuid(), 'r', moment_of(%s), 60, moment(steady_us()) + interval '60 s', 'r'"
 )
 
 
@@ -154,6 +155,31 @@ def test_a_lease_is_renewed_for_its_duration_or_a_given_one(table: Table) -> Non
     assert lease["expires_at"] <= again["expires_at"] < longer["expires_at"]
     assert (again["lease_seconds"], longer["lease_seconds"]) == (5, 600)
     assert again | {"expires_at": ""} == lease | {"expires_at": ""}
+
+
+def test_a_caller_has_a_number_of_leases_of_a_table(table: Table, shared_dsn: str) -> None:
+    write(table)
+    taken = reading(table)
+    with database.connected(shared_dsn) as connection:
+        copies = "SELECT table_id, gen_random_uuid(), reader, as_of, lease_seconds, expires_at, follows"
+        of_caller, of_others = (
+            f"{copies}, {by} FROM reader, generate_series(1, %s)" for by in ("taken_by", "'r'")
+        )
+        connection.execute(
+            f"INSERT INTO reader {of_others} WHERE lease_id = %s", [LEASES_MAX, taken["lease_id"]]
+        )
+        connection.execute(
+            f"INSERT INTO reader {of_caller} WHERE lease_id = %s", [LEASES_MAX - 2, taken["lease_id"]]
+        )
+    last = reading(table)
+
+    problem = refused(post(table, "readers", {"reader": "r"}), 409, "too-many-leases")
+
+    assert problem["context"] == {"table": table.name, "leases_max": LEASES_MAX}
+    succeeded(renew(table, last))
+    expire(shared_dsn, last)
+    reading(table)
+    refused(post(table, "readers", {"reader": "r"}), 409, "too-many-leases")
 
 
 def test_leases_are_listed_page_by_page_as_long_as_they_run(table: Table, shared_dsn: str) -> None:

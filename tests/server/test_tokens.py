@@ -20,8 +20,7 @@ from typer.testing import CliRunner
 from chronolake_metastore import errors
 from chronolake_metastore.cli import main
 from chronolake_metastore.domain import tokens
-from chronolake_metastore.domain.subjects import ADMIN, Subject
-from chronolake_metastore.errors import Reason
+from chronolake_metastore.domain.subjects import ADMIN, Reason, Subject
 from chronolake_metastore.identification import token_keys
 from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.remembered import key_of
@@ -119,7 +118,7 @@ class Verified:
             subject = await self.verifier.identify(text)
         except errors.Unauthenticated as exc:
             assert known is None
-            return exc.reason
+            return Reason(exc.reason)
         assert subject == Subject(f"token:{ID}", True, ID)
         assert {known, self.verifier.known(key_of(text))} <= {None, subject}
         return None

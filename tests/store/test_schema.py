@@ -99,5 +99,5 @@ def test_each_script_of_the_baseline_runs() -> None:
     [folder] = chronolake_migrations.__path__
     baseline = Path(folder, "baseline")
     scripts = sorted(path.relative_to(baseline).with_suffix("").as_posix() for path in baseline.rglob("*.sql"))
-    revision = importlib.import_module("chronolake_migrations.versions.0064_baseline")
+    revision = importlib.import_module("chronolake_migrations.versions.0065_baseline")
     assert sorted(revision.OBJECTS) == scripts

@@ -65,6 +65,7 @@ BEGIN_READING: Final = note(
     "Begin reading",
     Code.TABLE_NOT_FOUND,
     Code.HISTORY_CLEANED,
+    Code.TOO_MANY_LEASES,
     tag="Readers",
     body=BeginReading,
     answer=ReaderLease,

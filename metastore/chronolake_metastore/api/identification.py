@@ -11,8 +11,7 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import early_answers
-from chronolake_metastore.domain.subjects import ANONYMOUS, Subject
-from chronolake_metastore.errors import Reason
+from chronolake_metastore.domain.subjects import ANONYMOUS, Reason, Subject, bounded_name
 from chronolake_metastore.identification import rates
 from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.rates import BoundedRate
@@ -70,12 +69,8 @@ def subject_of(scope: Scope) -> Subject:
 
 
 def bounded_caller(scope: Scope) -> str:
-    """The caller of a request as bounds count it: its subject, or its address if it was not identified.
-
-    The address is that of the connection: any client can write a header that names another one.
-    """
-    subject = subject_of(scope)
-    return _address_of(scope) if subject == ANONYMOUS else subject.name
+    """The caller of a request as bounds count it (``subjects.bounded_name``)."""
+    return bounded_name(subject_of(scope), _address_of(scope))
 
 
 def _address_of(scope: Scope) -> str:

@@ -13,8 +13,7 @@ from chronolake_metastore.commands.handler import Names
 from chronolake_metastore.domain import rights
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.rights import Needs, Rights
-from chronolake_metastore.domain.subjects import Subject
-from chronolake_metastore.errors import Reason
+from chronolake_metastore.domain.subjects import Reason, Subject
 from chronolake_metastore.store import grants, tokens
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_model.roles import Right, Scope

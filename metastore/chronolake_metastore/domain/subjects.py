@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from typing import Final
 from urllib.parse import quote
@@ -9,6 +10,21 @@ from urllib.parse import quote
 import msgspec
 
 from chronolake_model.times import Micros
+
+
+class Reason(enum.StrEnum):
+    """Why a caller is unknown."""
+
+    NO_TOKEN = "no token"
+    NOT_BEARER = "not one header Authorization with a bearer token"
+    UNKNOWN_TOKEN = "unknown token"
+    WRONG_SECRET = "wrong secret"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    UNKNOWN_ISSUER = "unknown issuer"
+    UNKNOWN_KEY = "unknown key of the issuer"
+    WRONG_SIGNATURE = "wrong signature"
+    WRONG_CLAIMS = "wrong claims"
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -46,6 +62,14 @@ def actor_of(subject: Subject, on_behalf_of: str | None) -> str:
     """The actor that the log names. A slash in the name of the subject is percent-encoded."""
     name = quote(subject.name, safe=":@")
     return name if on_behalf_of is None else f"{name}/{on_behalf_of}"
+
+
+def bounded_name(subject: Subject, address: str | None) -> str:
+    """The name by which bounds count a caller: its subject, or its address if it was not identified.
+
+    The address is that of the connection: any client can write a header that names another one.
+    """
+    return (address or "unknown") if subject == ANONYMOUS else subject.name
 
 
 def request_id_of(subject: Subject, key: str) -> str:

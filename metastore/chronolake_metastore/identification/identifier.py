@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.subjects import ADMIN, Subject
+from chronolake_metastore.domain.subjects import ADMIN, Reason, Subject
 from chronolake_metastore.domain.tokens import PREFIX
-from chronolake_metastore.errors import Reason
 from chronolake_metastore.identification import rates, remembered, token_keys
 from chronolake_metastore.identification.rates import BoundedRate
 from chronolake_metastore.identification.secret_files import SecretFile

@@ -16,8 +16,7 @@ from joserfc.errors import ExpiredTokenError, JoseError
 from joserfc.jws import JWSRegistry
 
 from chronolake_metastore import errors
-from chronolake_metastore.domain.subjects import Subject
-from chronolake_metastore.errors import Reason
+from chronolake_metastore.domain.subjects import Reason, Subject
 from chronolake_metastore.identification import remembered
 from chronolake_metastore.identification.issuers import Issuer
 from chronolake_metastore.identification.jwks import LIFESPAN_SECONDS, IssuerKeys

@@ -13,9 +13,8 @@ import msgspec
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.domain import tokens
-from chronolake_metastore.domain.subjects import Subject
+from chronolake_metastore.domain.subjects import Reason, Subject
 from chronolake_metastore.domain.tokens import StoredDigest, StoredToken
-from chronolake_metastore.errors import Reason
 from chronolake_metastore.identification import remembered
 from chronolake_metastore.identification.remembered import Remembered
 from chronolake_metastore.identification.token_keys import TokenKeys

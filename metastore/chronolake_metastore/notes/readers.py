@@ -11,6 +11,7 @@ from uuid import UUID
 from chronolake_metastore import errors
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.instants import lease_end
+from chronolake_metastore.domain.subjects import bounded_name
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cleans, tables
 from chronolake_metastore.queries.readers import document
@@ -25,6 +26,8 @@ EXPIRED_KEPT_US: Final = 3_600 * MICROS_PER_SECOND
 """Leases that ended this long ago are deleted when the next reader of any table takes a lease."""
 EXPIRED_DELETED_MAX: Final = 100
 """The most leases that one reader deletes."""
+LEASES_MAX: Final = 1_000
+"""The leases of a table that a caller may have. A few more are taken by requests at the same time."""
 
 
 @across_border
@@ -36,13 +39,19 @@ async def begin(
     body: wire.BeginReading,
     as_of: ReadTime | None,
 ) -> wire.ReaderLease:
-    """Take a lease; raises ``TableNotFound``, or ``HistoryCleaned`` when files of that time may be deleted."""
+    """Take a lease.
+
+    Raises ``TableNotFound``, ``TooManyLeases``, or ``HistoryCleaned`` when files of that time may be deleted.
+    """
     async with _leasing(ctx, database, table_name) as (connection, table):
         if body.follows and as_of is not None and not isinstance(as_of, Bound):
             # Unlike a single time, a range from a time that only a savepoint holds cannot be read.
             cleans.in_range(table, as_of)
         now = await clocks.now(connection)
         await stored.delete_expired(connection, Micros(now.steady - EXPIRED_KEPT_US), EXPIRED_DELETED_MAX)
+        caller = bounded_name(ctx.subject, ctx.address)
+        if await stored.count(connection, table.table_id, caller, now.steady) >= LEASES_MAX:
+            raise errors.TooManyLeases(table_name, LEASES_MAX)
         taken = Reader(
             lease_id=uuid.uuid4(),
             reader=body.reader,
@@ -51,7 +60,7 @@ async def begin(
             lease_seconds=body.lease_seconds,
             expires_at=lease_end(now.steady, body.lease_seconds),
         )
-        await stored.insert(connection, table.table_id, taken)
+        await stored.insert(connection, table.table_id, taken, caller)
     return document(table, taken, now)
 
 

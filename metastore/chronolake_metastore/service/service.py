@@ -18,7 +18,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.rights import Needs, Rights, check, without_hidden
-from chronolake_metastore.domain.subjects import ANONYMOUS
+from chronolake_metastore.domain.subjects import ANONYMOUS, Reason
 from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
 from chronolake_metastore.service.callers_rights import CallersRights
@@ -178,7 +178,7 @@ class Service:
 def _refuse_unknown(ctx: Context) -> None:
     """Refuse a caller that was not identified: a server with access whose door was left open serves nothing."""
     if ctx.subject == ANONYMOUS:
-        raise errors.Unauthenticated(errors.Reason.NO_TOKEN)
+        raise errors.Unauthenticated(Reason.NO_TOKEN)
 
 
 @contextmanager

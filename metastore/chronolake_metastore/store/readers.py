@@ -23,11 +23,16 @@ _DELETE_EXPIRED_OF: Final = (
     "DELETE FROM reader WHERE table_id = %(table_id)s::uuid AND expires_at <= moment(%(now)s)"
 )
 _INSERT: Final = """
-    INSERT INTO reader (table_id, lease_id, reader, as_of, follows, lease_seconds, expires_at)
+    INSERT INTO reader (table_id, lease_id, reader, as_of, follows, lease_seconds, expires_at, taken_by)
     VALUES (
         %(table_id)s, %(lease_id)s, %(reader)s, moment(%(as_of)s::bigint), %(follows)s, %(lease_seconds)s,
-        moment(%(expires_at)s)
+        moment(%(expires_at)s), %(taken_by)s
     )
+"""
+_COUNT: Final = """
+    SELECT count(*)
+    FROM reader
+    WHERE table_id = %(table_id)s AND taken_by = %(taken_by)s AND expires_at > moment(%(now)s)
 """
 _RENEW: Final = statements.load("readers/renew")
 _DELETE: Final = "DELETE FROM reader WHERE table_id = %(table_id)s AND lease_id = %(lease_id)s"
@@ -70,9 +75,16 @@ async def lock_shared(connection: AsyncConnection, table_id: UUID) -> None:
     )
 
 
-async def insert(connection: AsyncConnection, table_id: UUID, reader: Reader) -> None:
-    """Take a lease."""
-    await statements.execute(connection, _INSERT, {"table_id": table_id, **msgspec.structs.asdict(reader)})
+async def count(connection: AsyncConnection, table_id: UUID, taken_by: str, now: Micros) -> int:
+    """The leases of a table that a caller has taken and that have not ended."""
+    named = {"table_id": table_id, "taken_by": taken_by, "now": now}
+    return int((await statements.execute(connection, _COUNT, named)).scalar_one())
+
+
+async def insert(connection: AsyncConnection, table_id: UUID, reader: Reader, taken_by: str) -> None:
+    """Take a lease for a caller."""
+    named = {"table_id": table_id, **msgspec.structs.asdict(reader), "taken_by": taken_by}
+    await statements.execute(connection, _INSERT, named)
 
 
 async def renew(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from chronolake_migrations.scripts import execute
 
-revision = "0064"
+revision = "0065"
 down_revision = None
 branch_labels = None
 depends_on = None

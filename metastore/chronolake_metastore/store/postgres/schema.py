@@ -11,9 +11,9 @@ from sqlalchemy import JSON, BigInteger, Column, DateTime, Integer, MetaData, Ta
 from sqlalchemy.dialects.postgresql import JSONB
 
 SCHEMA: Final = "chronolake"
-BASELINE: Final = "0064"
+BASELINE: Final = "0065"
 """The first revision of the database. Databases of earlier ones were made by development versions."""
-REVISION: Final = "0064"
+REVISION: Final = "0065"
 """The revision of the database that this server knows."""
 
 metadata: Final = MetaData(schema=SCHEMA)
