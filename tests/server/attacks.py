@@ -48,7 +48,10 @@ ATTACKS: Final = {
     1: Attack(
         "the issuer in an unverified token chooses whose keys are fetched",
         "CVE-2026-27478 (Unity Catalog)",
-        (f"{_OIDC}test_t1_the_issuer_of_an_unverified_token_is_not_asked",),
+        (
+            f"{_OIDC}test_t1_the_issuer_of_an_unverified_token_is_not_asked",
+            f"{_OIDC}test_t1_keys_are_not_fetched_from_where_an_issuer_redirects",
+        ),
     ),
     2: Attack(
         "an issuer is compared by its beginning, or by a pattern",

@@ -47,6 +47,7 @@ class FakeIssuer:
         self.configuration: dict[str, Any] = {}
         self.asked: list[str] = []
         self.fails = False
+        self.redirects_to: str | None = None
         self.answer: bytes | None = None
         issuer = self
 
@@ -54,7 +55,11 @@ class FakeIssuer:
             def do_GET(self) -> None:
                 issuer.asked.append(self.path)
                 document = issuer.configuration if "well-known" in self.path else {"keys": issuer.keys}
-                self.send_response(500 if issuer.fails else 200)
+                if issuer.redirects_to is None:
+                    self.send_response(500 if issuer.fails else 200)
+                else:
+                    self.send_response(302)
+                    self.send_header("Location", issuer.redirects_to)
                 self.end_headers()
                 self.wfile.write(issuer.answer or json.dumps(document).encode())
 
@@ -157,6 +162,17 @@ def test_t1_the_issuer_of_an_unverified_token_is_not_asked(idp: FakeIssuer) -> N
         token = signed(idp, STRANGER, iss=stranger.url)
         assert result(idp, token) == Reason.UNKNOWN_ISSUER
         assert stranger.asked == idp.asked == []
+    finally:
+        stranger.stop()
+
+
+def test_t1_keys_are_not_fetched_from_where_an_issuer_redirects(idp: FakeIssuer) -> None:
+    stranger = FakeIssuer()
+    stranger.keys = [STRANGER.as_dict(private=False)]
+    idp.redirects_to = f"{stranger.url}/keys"
+    try:
+        assert result(idp, signed(idp, STRANGER)) == Reason.UNKNOWN_KEY
+        assert stranger.asked == []
     finally:
         stranger.stop()
 
