@@ -165,6 +165,8 @@ BAD_CURSORS = {
     "NUL in a text": cursor_of(b'"\\u0000"'),
     "NUL in texts": cursor_of(b'["\\u0000","\\u0000"]'),
     "NUL in a group": cursor_of(b'[1,["\\u0000","\\u0000"]]'),
+    "a leading zero": cursor_of(b'["0861",1]'),
+    "a leading zero in a list": cursor_of(b'["c",["0861",1],true,"00000000-0000-0000-0000-000000000000"]'),
     "deep lists": cursor_of(b"[" * 5_000),
 }
 

@@ -30,7 +30,8 @@ _PASSED_AT_ONCE: Final = 500
 class LogPlace(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The place after the event of this transaction and position."""
 
-    transaction_id: Annotated[str, Meta(pattern=r"^[0-9]{1,19}\Z")]
+    # PostgreSQL reads digits after a leading zero as octal ones.
+    transaction_id: Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]{0,18})\Z")]
     position: Annotated[int, Meta(ge=0, le=_BIGINT_MAX)]
 
 
