@@ -96,6 +96,17 @@ def test_no_door_leads_out_of_the_location(
     assert door(namespace, namespace.lake / "t1").is_success
 
 
+def test_a_refusal_does_not_say_where_a_link_leads(namespace: Namespace, tmp_path: Path) -> None:
+    (namespace.lake / "link").symlink_to(tmp_path / "secret")
+
+    of_link = refused(namespace.check(namespace.lake / "link" / "t1"), 422, "location-not-allowed")
+    of_process = refused(namespace.check("/proc/self/exe"), 422, "location-not-allowed")
+
+    assert "elsewhere by a link" in of_link["detail"]
+    assert "secret" not in str(of_link)
+    assert "python" not in str(of_process)
+
+
 def test_an_adoption_can_be_checked_before(namespace: Namespace, tmp_path: Path) -> None:
     is_outside(namespace.adopt(tmp_path / "elsewhere", "/v1/tables/adopt/dry-run"))
 

@@ -113,7 +113,9 @@ def _listed(locations: Sequence[str]) -> str:
 
 
 def _resolved(base_path: str, address: str | None) -> str:
-    """The place to which links lead, if they do."""
-    if address is None or address == address_of(base_path, None):
-        return ""
-    return f", which leads to {address[:300]} by a link"
+    """A remark that links lead to another place, if they do.
+
+    Not the place: else any path of the server's machine, such as one below ``/proc/self``, could be looked up.
+    """
+    is_link = address is not None and address != address_of(base_path, None)
+    return ", which leads elsewhere by a link" if is_link else ""
