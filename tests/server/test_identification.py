@@ -16,6 +16,8 @@ from litestar.routes import HTTPRoute
 from litestar.types import ASGIApp
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import UnauthorizedError
+from structlog.testing import capture_logs
+from typing_extensions import override
 
 from chronolake_metastore import errors
 from chronolake_metastore.api import callers, identification
@@ -266,6 +268,26 @@ def test_another_actor_needs_the_right_to_act_for_others() -> None:
 def test_the_name_after_a_subject_cannot_be_taken_for_part_of_it() -> None:
     assert actor_of(Subject("oidc:corp:a/b"), "ann") == "oidc:corp:a%2Fb/ann"
     assert actor_of(Subject("oidc:corp:a/b"), None) == "oidc:corp:a%2Fb"
+
+
+class _Broken(Identifier):
+    """An identifier with a bug."""
+
+    @override
+    async def identify(self, token: str, address: str | None = None) -> Subject:
+        raise RuntimeError("broken")
+
+
+@pytest.mark.parametrize(("path", "code"), [("/v1/tables", "internal-error"), ("/iceberg/v1/config", None)])
+def test_a_bug_of_the_identification_is_a_problem_and_in_the_log(
+    app: Application, path: str, code: str | None
+) -> None:
+    with capture_logs() as lines:
+        answer = ask(identification.with_callers(app, _Broken(), Metrics()), "GET", path, *BEARER.items())
+
+    assert (answer.status, json.loads(answer.body).get("code")) == (500, code)
+    [line] = [line for line in lines if line["event"] == "request failed"]
+    assert str(line["exc_info"]) == "broken"
 
 
 def test_the_log_has_the_subject_and_whom_it_acts_for(

@@ -22,7 +22,7 @@ async def refuse(
     code: ProblemCode,
     detail: str,
     *,
-    header: tuple[bytes, bytes],
+    header: tuple[bytes, bytes] | None = None,
     context: Mapping[str, Any] | None = None,
 ) -> None:
     """Answer the request with a problem, or below ``/iceberg`` with an error of that dialect."""
@@ -38,7 +38,7 @@ async def refuse(
     headers = [
         (b"content-type", media_type.encode()),
         (b"content-length", b"%d" % len(body)),
-        header,
+        *([] if header is None else [header]),
         *([] if key is None else [(KEY_HEADER.lower().encode(), key.encode())]),
     ]
     await send({"type": "http.response.start", "status": code.status, "headers": headers})

@@ -10,12 +10,13 @@ from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from chronolake_metastore import errors, telemetry
-from chronolake_metastore.api import early_answers
+from chronolake_metastore.api import early_answers, parameters, problems
 from chronolake_metastore.domain.subjects import ANONYMOUS, Reason, Subject, bounded_name
 from chronolake_metastore.identification import rates
 from chronolake_metastore.identification.identifier import Identifier
 from chronolake_metastore.identification.rates import BoundedRate
 from chronolake_metastore.metrics import Metrics
+from chronolake_model.problems import ProblemCode
 
 CHALLENGE: Final = 'Bearer realm="chronolake"'
 OPEN_PATHS: Final = frozenset({b"/health", b"/ready", b"/docs", b"/openapi.json"})
@@ -55,6 +56,12 @@ def with_callers(
             elif isinstance(exc, errors.RateLimited):
                 metrics.rate_limited.labels(exc.context["of"]).inc()
             await _refuse(scope, exc, send)
+            return
+        except Exception as exc:
+            # The handlers of errors are those of the application, which has not been called.
+            path = parameters.path_as_sent(scope)
+            _log.error("request failed", method=scope["method"], path=path, exc_info=exc)
+            await early_answers.refuse(scope, send, ProblemCode.INTERNAL_ERROR, problems.BUG)
             return
         scope["user"] = subject
         await app(scope, receive, _WatchedStream(identifier, token, send).send)

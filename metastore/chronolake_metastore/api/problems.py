@@ -20,6 +20,10 @@ from chronolake_model.operations.declaring import ApiOperation
 from chronolake_model.problems import MEDIA_TYPE, Problem, ProblemCode, problem
 
 RETRY_AFTER_SECONDS: Final = "1"
+BUG: Final = (
+    "this is a bug of the server, and its log has the traceback. It is unknown whether the request was "
+    "executed: send it again with the same idempotency key"
+)
 
 _log = telemetry.logger(__name__)
 
@@ -170,11 +174,7 @@ def _bug(request: Request[Any, Any, Any], exc: Exception) -> Response[Problem]:
     _log.error(
         "request failed", method=request.method, path=parameters.path_as_sent(request.scope), exc_info=exc
     )
-    detail = (
-        "this is a bug of the server, and its log has the traceback. It is unknown whether the request was "
-        "executed: send it again with the same idempotency key"
-    )
-    return answer(request, ProblemCode.INTERNAL_ERROR, detail)
+    return answer(request, ProblemCode.INTERNAL_ERROR, BUG)
 
 
 HANDLERS: Final[ExceptionHandlersMap] = {
