@@ -202,13 +202,13 @@ def create_app(settings: Settings) -> Application:
     app.identify_callers = lambda inner: identification.with_callers(
         inner, identifier, metrics, settings.requests_per_second
     )
-    app.fast_path = FastPath(app, service)
+    app.fast_path, app.refuse_large_of = FastPath(app, service), service.refuse_large_of
     return app
 
 
 def served(app: Application, settings: Settings) -> ASGIApp:
     """The application as it is served: with its log, its deadlines, known callers and bounded bodies."""
-    bounded = bounds.with_bounded_bodies(app, settings.bodies_bytes_max)
+    bounded = bounds.with_bounded_bodies(app, settings.bodies_bytes_max, app.refuse_large_of)
     identified = app.identify_callers(bounded)
     return request_log.logged(bounds.with_deadlines(identified, settings.answer_seconds), settings.request_log)
 

@@ -15,7 +15,7 @@ from typing_extensions import override
 import chronolake
 from chronolake_metastore import errors
 from chronolake_metastore.api import identification
-from chronolake_metastore.api.bounds import with_bounded_bodies
+from chronolake_metastore.api.bounds import SMALL_BYTES_MAX, with_bounded_bodies
 from chronolake_metastore.domain import tokens
 from chronolake_metastore.domain.subjects import ADMIN, Reason, Subject
 from chronolake_metastore.identification import rates
@@ -248,3 +248,19 @@ def test_bodies_are_bounded_by_subject_and_not_by_address() -> None:
         return results
 
     assert asyncio.run(run()) == ["held", "held", "refused"]
+
+
+def test_a_caller_without_a_role_sends_no_large_body(server: AccessServer) -> None:
+    stranger = server.caller("roleless")
+    reader = server.caller("reader", other="reader")
+    large = b'{"checks": [' + b" " * SMALL_BYTES_MAX + b"]}"
+    json_type = {"content-type": "application/json"}
+
+    def ask(caller: access.Caller, body: bytes | Iterator[bytes]) -> httpx.Response:
+        return caller.http.post("/v1/can-i", content=body, headers=json_type)
+
+    for body in (large, iter([large])):
+        assert "has no role" in refused(ask(stranger, body), 403, "forbidden")["detail"]
+    refused(ask(stranger, large[-1_000:]), 400, "invalid-request")
+    for body in (large, iter([large])):
+        refused(ask(reader, body), 400, "invalid-request")

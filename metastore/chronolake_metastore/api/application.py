@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, cast
 from urllib.parse import unquote
 
@@ -34,6 +34,7 @@ from litestar.types import (
 from chronolake_metastore.api import callers, parameters, problems, requests
 from chronolake_metastore.api.callers import Caller
 from chronolake_metastore.api.iceberg import refusals
+from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.service.service import Service
 
 _ENCODED_SLASH: Final = re.compile(rb"%2[fF]")
@@ -60,6 +61,8 @@ class Application(Litestar):
     """Ends the streams of events, which never end by themselves."""
     identify_callers: Callable[[ASGIApp], ASGIApp]
     """Has an application that wraps this one identify callers, as its settings say."""
+    refuse_large_of: Callable[[Subject], Awaitable[None]]
+    """Raises an error for a caller that may send no large body."""
     fast_path: FastPath | None = None
 
     async def __call__(  # type: ignore[explicit-override]  # typing.override is Python 3.12's

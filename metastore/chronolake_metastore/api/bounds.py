@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from litestar.enums import ScopeType
@@ -15,7 +15,8 @@ from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.api import early_answers
-from chronolake_metastore.api.identification import bounded_caller
+from chronolake_metastore.api.identification import bounded_caller, subject_of
+from chronolake_metastore.domain.subjects import Subject
 from chronolake_model.problems import ProblemCode
 
 ADVICE: Final = (
@@ -157,12 +158,19 @@ SMALL_BYTES_MAX: Final = 1024 * 1024
 """A body with a stated length up to this counts as small. Large bodies cannot block small ones."""
 
 
-def with_bounded_bodies(app: ASGIApp, bytes_max: int) -> ASGIApp:
+async def refuse_nobody(_: Subject) -> None:
+    """For a server without access: each caller may send large bodies."""
+
+
+def with_bounded_bodies(
+    app: ASGIApp, bytes_max: int, refuse_large_of: Callable[[Subject], Awaitable[None]] = refuse_nobody
+) -> ASGIApp:
     """``app``, which holds ``bytes_max`` of small bodies at a time, and as many of large ones.
 
     A body counts from its first byte until its request is answered: while it is read and decoded, and while its
     command waits in the queue. If the client says how long a body is, one that does not fit is refused unread.
     One caller holds half of either at most. A request beyond that is answered 503 (``overloaded``).
+    ``refuse_large_of`` raises an error for a caller that may send no large ones.
     """
     small, large = Budget("small", bytes_max), Budget("large", bytes_max)
 
@@ -172,7 +180,7 @@ def with_bounded_bodies(app: ASGIApp, bytes_max: int) -> ASGIApp:
             return
         length = _length_of(scope)
         budget = small if length is not None and length <= SMALL_BYTES_MAX else large
-        body = _Body(budget, bounded_caller(scope), length, receive)
+        body = _Body(budget, scope, length, receive, refuse_large_of)
         try:
             await app(scope, body.receive, send)
         finally:
@@ -224,24 +232,52 @@ class Budget:
 class _Body:
     """The body of one request, as it comes."""
 
-    def __init__(self, budget: Budget, caller: str, length: int | None, receive: Receive) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        scope: HTTPScope,
+        length: int | None,
+        receive: Receive,
+        refuse_large_of: Callable[[Subject], Awaitable[None]],
+    ) -> None:
         self._budget = budget
-        self._caller = caller
+        self._scope = scope
+        self._caller = bounded_caller(scope)
         self._length = length
         self._receive = receive
+        self._refuse_large_of = refuse_large_of
+        self._is_large = False
         self._held = 0
         self._has_begun = False
 
     async def receive(self) -> Any:
-        """The next part of the request; raises ``Overloaded``, before the first part if possible."""
+        """The next part of the request; raises ``Overloaded``, before the first part if possible.
+
+        A large body is refused so, too, if the caller may send none.
+        """
         if not self._has_begun and self._length is not None:
             self._budget.refuse_beyond(self._caller, self._length)
+            await self._admit(self._length, has_more=True)
         self._has_begun = True
         message = await self._receive()
         if message["type"] == "http.request" and (part := len(message.get("body", b""))):
             self._budget.reserve(self._caller, part)
             self._held += part
+            await self._admit(self._held, has_more=bool(message.get("more_body")))
         return message
+
+    async def _admit(self, size_bytes: int, *, has_more: bool) -> None:
+        if size_bytes <= SMALL_BYTES_MAX or self._is_large:
+            return
+        self._is_large = True
+        try:
+            await self._refuse_large_of(subject_of(self._scope))
+        except errors.Forbidden:
+            # A client that is still sending would lose the answer with the connection.
+            while has_more:
+                message = await self._receive()
+                has_more = message["type"] == "http.request" and bool(message.get("more_body"))
+            raise
 
     def release(self) -> None:
         """The request is answered."""

@@ -18,7 +18,7 @@ from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.domain.rights import Needs, Rights, check, without_hidden
-from chronolake_metastore.domain.subjects import ANONYMOUS, Reason
+from chronolake_metastore.domain.subjects import ANONYMOUS, Reason, Subject
 from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
 from chronolake_metastore.service.callers_rights import CallersRights
@@ -115,6 +115,19 @@ class Service:
             self.record_denial(ctx, needs.right, _name(asked), exc)
             raise
         return msgspec.structs.replace(ctx, rights=rights)
+
+    async def refuse_large_of(self, subject: Subject) -> None:
+        """Raise ``Forbidden`` for a caller without a role: it may send no large body.
+
+        A body is decoded before the rights are checked that its request needs, and nothing else runs meanwhile.
+        """
+        if self._rights is None:
+            return
+        rights = await self._rights.of(subject)
+        if not rights.held and not rights.is_unlimited:
+            raise errors.Forbidden(
+                f"{subject.name} has no role, and so may send no large body; ask an administrator for a role"
+            )
 
     def record_denial(self, ctx: Context, right: str, denied: str, refused: errors.TimelineError) -> None:
         """Count and record a denial of something that is no command, later."""
