@@ -189,6 +189,18 @@ def test_a_dry_run_changes_nothing(shared_http: httpx.Client) -> None:
         ([commit(T[1], T[2], operation="compact")], "has not the operation compact"),
         ([commit(T[1], T[2], stat(T[1]), action="clean")], "has no files"),
         ([commit(T[1], T[2], replaced_file_groups=[{"partition_path": "", "file_id": "a"}])], "replaces no"),
+        (
+            [
+                commit(
+                    T[1],
+                    T[2],
+                    action="replacecommit",
+                    operation="insert_overwrite",
+                    replaced_file_groups=[{"partition_path": "../other", "file_id": "a"}],
+                )
+            ],
+            "replaced_file_groups: ",
+        ),
         ([commit(T[1], T[2], target=T[1])], "has no target"),
         ([commit(T[1], T[2], action="savepoint", target=T[3])], "no completed write"),
         ([commit(T[1], None, action="savepoint", target=T[3])], "no completed write"),

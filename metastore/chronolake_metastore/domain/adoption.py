@@ -31,6 +31,7 @@ from chronolake_metastore.domain.instants import lease_end
 from chronolake_metastore.domain.lists import NO_LIST_ENTRIES, ListEntries, PlannedWork
 from chronolake_metastore.domain.logs import CATALOG_ID
 from chronolake_metastore.domain.tables import CreateTable, FormerHolders, Table, evolve_created
+from chronolake_model import file_names
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.partition_paths import HIVE_STYLE_PROPERTY, URL_ENCODE_PROPERTY, Spelling
 from chronolake_model.times import Micros, Tick, format_time, parse_time
@@ -263,8 +264,7 @@ def _check(table: Table, instant: _Checked, instants: Sequence[_Checked]) -> Non
     is_write = body.action in actions.WRITES
     if not is_write and (body.write_stats or body.replaced_file_groups):
         raise _invalid(instant, f"a {body.action} has no files")
-    if body.replaced_file_groups and rules.completed_as is not Action.REPLACECOMMIT:
-        raise _invalid(instant, f"a {body.action} replaces no file groups")
+    _check_replaced(instant, rules)
     if body.cleaned_before is not None and body.action is not Action.CLEAN:
         raise _invalid(instant, f"a {body.action} is not a clean: leave cleaned_before out")
     _check_target(instant, instants)
@@ -276,6 +276,18 @@ def _check(table: Table, instant: _Checked, instants: Sequence[_Checked]) -> Non
     for touch, group in files.touches(body.write_stats):
         if touch not in rules.touches:
             raise _invalid(instant, f"a {body.action} writes no {touch} file, as in {group.file_id!r}")
+
+
+def _check_replaced(instant: _Checked, rules: actions.Rules) -> None:
+    body = instant.body
+    if body.replaced_file_groups and rules.completed_as is not Action.REPLACECOMMIT:
+        raise _invalid(instant, f"a {body.action} replaces no file groups")
+    for group in body.replaced_file_groups:
+        # Hudi's readers make paths of them.
+        try:
+            file_names.check_partition_path(group.partition_path)
+        except ValueError as exc:
+            raise _invalid(instant, f"replaced_file_groups: {exc}") from exc
 
 
 def _check_operation(instant: _Checked, rules: actions.Rules) -> None:
