@@ -105,5 +105,6 @@ def refuse_unknown_subject(subject: str) -> None:
     """Raise ``ValueError`` unless a text has the form of a subject that can hold roles."""
     if len(subject) > SUBJECT_CHARS_MAX or not _SUBJECT.match(subject):
         raise ValueError(
-            f"{subject[:300]!r} is no subject: token:<id of the token>, or oidc:<alias of the issuer>:<sub>"
+            f"{subject[:300]!r} is no subject: token:<id of the token>, or oidc:<alias of the issuer>:<sub>; "
+            "chronolake whoami shows callers their subject"
         )

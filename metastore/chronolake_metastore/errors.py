@@ -172,7 +172,8 @@ class TooManyLeases(Conflict):
     def __init__(self, table: str, leases_max: int) -> None:
         super().__init__(
             f"you have {leases_max:,} leases of the table {table!r} as a reader: end those that you do not "
-            "need, or wait until some expire",
+            f"need (GET /v1/tables/{table}/readers lists them, DELETE .../readers/<lease_id> ends one), or "
+            "wait: those of readers that have stopped expire by themselves",
             table=table,
             leases_max=leases_max,
         )

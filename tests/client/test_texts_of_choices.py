@@ -125,6 +125,14 @@ def test_a_word_that_is_no_choice_is_named(functions: Functions, function: str, 
         list(functions[function](**{parameter: "nonsense"}))
 
 
+@pytest.mark.parametrize(("parameter", "choice"), [("type", "merge_on_read"), ("index", "simple")])
+def test_an_unknown_type_or_index_of_a_table_is_refused_with_the_choices(
+    functions: Functions, parameter: str, choice: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{parameter} is one of .*{choice}.*, not 'nonsense'"):
+        functions["Client.create_table"](**{parameter: "nonsense"})
+
+
 @pytest.mark.parametrize("index", list(IndexType))
 def test_an_index_is_named_by_its_type(
     client: chronolake.Client, namespace: str, tmp_path: Path, index: IndexType

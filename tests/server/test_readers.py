@@ -176,6 +176,7 @@ def test_a_caller_has_a_number_of_leases_of_a_table(table: Table, shared_dsn: st
     problem = refused(post(table, "readers", {"reader": "r"}), 409, "too-many-leases")
 
     assert problem["context"] == {"table": table.name, "leases_max": LEASES_MAX}
+    assert f"GET /v1/tables/{table.name}/readers lists them" in problem["detail"]
     succeeded(renew(table, last))
     expire(shared_dsn, last)
     reading(table)

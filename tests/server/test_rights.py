@@ -6,11 +6,13 @@ import json
 import time
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 import chronolake
+from chronolake.cli import main, output
 from chronolake_metastore.service.callers_rights import RIGHTS_SECONDS
 from chronolake_model import operations as declared
 from chronolake_model.roles import RIGHTS, ROLES, Right, Role
@@ -112,6 +114,23 @@ def test_a_hidden_table_is_answered_as_one_that_does_not_exist(
 BEGIN = {"action": "commit", "operation": "upsert", "writer": "w"}
 
 
+def test_a_caller_without_roles_is_told_the_command_that_grants_one(
+    server: AccessServer,
+    callers: dict[Role | None, Caller],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    caller = callers[None]
+    file = tmp_path / "token"
+    file.write_text(caller.token)
+    file.chmod(0o600)
+
+    assert main.run(["whoami", "--url", server.process.url, "--token-file", str(file)]) == output.OK
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f"chronolake grants add {caller.subject} ROLE ON" in shown
+
+
 def test_a_reader_is_told_which_right_it_lacks(callers: dict[Role | None, Caller]) -> None:
     answer = callers[Role.READER].http.post(f"/v1/tables/{TABLE}/instants", json=BEGIN)
     problem = refused(answer, 403, "forbidden")
@@ -176,7 +195,7 @@ def test_roles_are_granted_asked_and_revoked_by_the_client(server: AccessServer)
 @pytest.mark.parametrize(
     ("path", "body", "why"),
     [
-        ("/v1/grants", {"subject": "etl", "role": "reader", "on": "*"}, "'etl' is no subject: token:<id"),
+        ("/v1/grants", {"subject": "etl", "role": "reader", "on": "*"}, "chronolake whoami shows"),
         ("/v1/grants", {"subject": "token:a234567bcd", "role": "reader", "on": "a."}, "'a.' is no pattern: *"),
         ("/v1/grants/revoke", {"subject": "token:", "on": "*"}, "'token:' is no subject: token:<id"),
         ("/v1/can-i", {"checks": [{"right": "read", "on": "shop."}]}, "'shop.' is no pattern: *"),

@@ -17,6 +17,7 @@ from chronolake._concurrency import awaiting as concurrency
 from chronolake._definitions import fields_of, warn_of_new
 from chronolake._event_stream import page_size
 from chronolake._http import endpoint_of
+from chronolake.writing import choices
 from chronolake_model import operations, tables as model
 from chronolake_model.access import CanI, Grant, GrantRole, RevokeRole, RightCheck, WhoAmI
 from chronolake_model.adoption import AdoptedTable, AdoptionCheck, AdoptTable
@@ -249,9 +250,9 @@ class AsyncClient:
         gets the type that holds all values of its Arrow type. A warning is logged before if Hudi's
         readers will not see the table, with the reason.
 
-        Raises ``ValueError`` unless ``name`` is ``namespace.table``, ``TypeError`` for a schema of another kind
-        or with types that no column has, ``TableExists``, ``BasePathTaken``, ``NamespaceNotFound``,
-        ``InvalidTable``.
+        Raises ``ValueError`` unless ``name`` is ``namespace.table``, and for an unknown type or index,
+        ``TypeError`` for a schema of another kind or with types that no column has, ``TableExists``,
+        ``BasePathTaken``, ``NamespaceNotFound``, ``InvalidTable``.
         """
         split_table_name(name)
         body = CreateTable(
@@ -259,10 +260,12 @@ class AsyncClient:
             base_path=base_path,
             schema=[NewField.of(field) for field in fields_of(schema)],
             record_key_fields=listed(record_key_fields),
-            type=TableType(type),
+            type=choices.of("type", type, TableType),
             partition_fields=listed(partition_fields),
             ordering_field=ordering_field,
-            index=NewBucketIndex.of(index if isinstance(index, BucketIndex) else BucketIndex(IndexType(index))),
+            index=NewBucketIndex.of(
+                index if isinstance(index, BucketIndex) else BucketIndex(choices.of("index", index, IndexType))
+            ),
             tick=Tick(tick),
             properties=dict(properties or {}),
             reuse_base_path=reuse_base_path,

@@ -103,6 +103,9 @@ def whoami() -> None:
         console.print(f"{me.subject}{', which may do everything' if me.is_unlimited else ''}")
         if me.grants:
             _print(console, me.grants)
+        elif not me.is_unlimited:
+            command = f"chronolake grants add {me.subject} ROLE ON"
+            console.print(f"It has no roles. An administrator grants one: {command}", markup=False)
 
     output.show(me, render)
 
