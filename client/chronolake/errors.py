@@ -452,7 +452,10 @@ class Overloaded(ServerUnavailable):
 
 
 class DatabaseUnavailable(ServerUnavailable):
-    """The server cannot reach its database. Send the request again later, under the same key."""
+    """The server cannot reach its database.
+
+    Send the request again later, under the same key; the server's log has the reason.
+    """
 
 
 class CredentialsUnavailable(ServerUnavailable):

@@ -32,7 +32,7 @@ async def refuse(
         document, media_type = refusals.answer(code.status, detail).content, "application/json"
     else:
         path = parameters.path_as_sent(scope)
-        document = problem(code, detail, path, context or {}, idempotency_key=key)
+        document = problem(code, detail, path, problems.told(code, context or {}), idempotency_key=key)
         media_type = MEDIA_TYPE
     body = b"" if scope["method"] == "HEAD" else msgspec.json.encode(document)
     headers = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import typing
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from litestar import Request, Response
@@ -98,11 +98,18 @@ def answer(
 ) -> Response[Problem]:
     """The problem ``code`` as an answer to ``request``."""
     key = parameters.remembered_key(request.scope)
-    document = problem(code, detail, parameters.path_as_sent(request.scope), context or {}, idempotency_key=key)
+    path = parameters.path_as_sent(request.scope)
+    document = problem(code, detail, path, told(code, context or {}), idempotency_key=key)
     headers = _headers(request)
     if code.status in (429, 503) or code is ProblemCode.NOT_PUBLISHED_YET:
         headers["Retry-After"] = RETRY_AFTER_SECONDS
     return Response(document, status_code=code.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def told(code: ProblemCode, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The context of a problem as callers get it: where the database is, only the server's log says."""
+    hidden = "reason" if code is ProblemCode.DATABASE_UNAVAILABLE else None
+    return {name: value for name, value in context.items() if name != hidden}
 
 
 def _headers(request: Request[Any, Any, Any]) -> dict[str, str]:
