@@ -452,10 +452,7 @@ class Overloaded(ServerUnavailable):
 
 
 class DatabaseUnavailable(ServerUnavailable):
-    """The server cannot reach its database.
-
-    Send the request again later, under the same key; the server's log has the reason.
-    """
+    """The server cannot reach its database. Send it again later, under the same key; its log says why."""
 
 
 class CredentialsUnavailable(ServerUnavailable):

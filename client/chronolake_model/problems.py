@@ -397,7 +397,7 @@ class ProblemCode(enum.StrEnum):
         "database-unavailable",
         503,
         "The server cannot reach its database",
-        "Send the request again later, under the same key; the server's log has the reason.",
+        "Send it again later, under the same key; its log says why.",
     )
     CREDENTIALS_UNAVAILABLE = (
         "credentials-unavailable",
