@@ -57,8 +57,18 @@ class TableFolder:
         """A new file to write. On a local disk no link is followed below the base path."""
         if self.is_local:
             descriptor = LocalFiles(self.root).open_new(relative)
-            return pa.PythonFile(os.fdopen(descriptor, "wb"), mode="w")
+            return _opened(descriptor)
         return self.filesystem.open_output_stream(self.path(relative))
+
+
+def _opened(descriptor: int) -> pa.NativeFile:
+    """An open file, written by Arrow itself where the system names open files: a file of Python copies all."""
+    try:
+        opened = pa.OSFile(f"/dev/fd/{descriptor}", mode="wb")
+    except OSError:
+        return pa.PythonFile(os.fdopen(descriptor, "wb"), mode="w")
+    os.close(descriptor)
+    return opened
 
 
 class UnreportedFiles:
