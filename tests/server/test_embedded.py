@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import pwd
 import shutil
@@ -12,6 +13,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import psutil  # type: ignore[import-untyped]
@@ -89,6 +92,25 @@ def test_a_postgresql_that_does_not_start_is_told_with_its_last_lines_and_no_old
     assert "Permissions should be u=rwx (0700)" in line
     assert "an old line" not in line
     assert "pg_ctl" not in line
+
+
+def test_a_postgresql_that_has_not_begun_its_log_when_the_wheel_reads_it_is_waited_for(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = embedded._wheel()
+
+    def started(folder: Path, **how: Any) -> None:
+        wheel.get_server(folder, **how)
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(folder / "log"))
+
+    fake = SimpleNamespace(get_server=started, utils=wheel.utils)
+    monkeypatch.setattr(embedded, "_wheel", lambda: fake)
+    embedding = EmbeddedPostgres(data_dir)
+    embedding.start()
+    try:
+        assert embedding.is_running()
+    finally:
+        embedding.release()
 
 
 def postgres_of(data_dir: Path) -> list[psutil.Process]:
