@@ -220,7 +220,7 @@ def test_the_refusals_of_these_tests_are_all_that_a_command_can_be_refused_with(
     # This refusal belongs to no command, so every caller may read it.
     decided -= {"schema-not-found", "reader-not-found", "invalid-filter", "invalid-marker"}
     decided -= {"metastore-moved", "base-path-shared", "not-published", "publication-fenced"}
-    decided -= {"credentials-not-vended"}
+    decided -= {"credentials-not-vended", "too-many-leases"}
     # The tests of locations try this, and those of streams these.
     decided -= {"location-not-allowed"}
     decided -= {"stream-not-found", "stream-fenced", "checkpoint-passed"}

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from chronolake_spark import errors
 from chronolake_spark.common.format_options import SECRETS_OPTION
-from chronolake_spark.driver import sessions
+from chronolake_spark.driver import sessions, spark_internals
 
 JAR: Final = Path(__file__).parent.parent / "jars" / "chronolake-spark.jar"
 _BUILD: Final = "chronolake/spark/build"
@@ -74,7 +74,7 @@ def catalog(spark: Any, name: str, url: str | None = None, options: Mapping[str,
     for key, text in _settings(name, url, options or {}, spark.version).items():
         if key.endswith(f".{SECRETS_OPTION}") and hasattr(spark, "sparkContext"):
             # As in Java, which hides it when a statement first names the catalog: jobs may run before.
-            spark.sparkContext._jsc.sc().conf().setIfMissing(key, "")
+            spark_internals.set_if_missing(spark, key, "")
         spark.conf.set(key, text)
 
 

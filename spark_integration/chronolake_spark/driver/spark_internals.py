@@ -63,6 +63,11 @@ def set_local_properties(spark: SparkSession, properties: JavaObject) -> None:
     spark.sparkContext._jsc.sc().setLocalProperties(properties)
 
 
+def set_if_missing(spark: SparkSession, name: str, text: str) -> None:
+    """Give the application a setting: only in its own ones Spark finds what its event log hides."""
+    spark.sparkContext._jsc.sc().conf().setIfMissing(name, text)
+
+
 def session_id(spark: SparkSession) -> str:
     """The id of the session: another Python object may be the same session."""
     return str(spark._jsparkSession.sessionUUID())
