@@ -1,7 +1,7 @@
 """The size of the database while commits are cleaned, archived and dropped: it should not grow.
 
 ``python -m benchmarks.growth`` runs it; ``COMMITS=20000`` is the number of commits, in ``ROUNDS=10`` rounds.
-The groups of commands that a server would make are executed here, so that a million commits take minutes.
+The groups of commands that a server would make are executed here: a million commits take an hour or two.
 """
 
 from __future__ import annotations

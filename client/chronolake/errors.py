@@ -452,7 +452,10 @@ class Overloaded(ServerUnavailable):
 
 
 class DatabaseUnavailable(ServerUnavailable):
-    """The server cannot reach its database. Send it again later, under the same key; its log says why."""
+    """The server cannot reach its database.
+
+    Send it again under the same key; the server's log says why.
+    """
 
 
 class CredentialsUnavailable(ServerUnavailable):

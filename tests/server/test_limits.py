@@ -230,7 +230,10 @@ def test_bodies_are_bounded_by_subject_and_not_by_address() -> None:
         async def receive() -> Any:
             return {"type": "http.request", "body": b"x" * 50, "more_body": True}
 
-        bounded = with_bounded_bodies(app, 100)
+        async def refuse_large_of(_: Subject) -> None:
+            """Refuse nobody: no body is large here."""
+
+        bounded = with_bounded_bodies(app, 100, refuse_large_of)
         requests = []
         for subject, address in (("a", "1"), ("b", "1"), ("a", "2")):
             scope: Any = {"type": "http", "headers": [(b"content-length", b"50")], "client": (address, 1)}

@@ -158,12 +158,8 @@ SMALL_BYTES_MAX: Final = 1024 * 1024
 """A body with a stated length up to this counts as small. Large bodies cannot block small ones."""
 
 
-async def refuse_nobody(_: Subject) -> None:
-    """For a server without access: each caller may send large bodies."""
-
-
 def with_bounded_bodies(
-    app: ASGIApp, bytes_max: int, refuse_large_of: Callable[[Subject], Awaitable[None]] = refuse_nobody
+    app: ASGIApp, bytes_max: int, refuse_large_of: Callable[[Subject], Awaitable[None]]
 ) -> ASGIApp:
     """``app``, which holds ``bytes_max`` of small bodies at a time, and as many of large ones.
 

@@ -1,6 +1,6 @@
-"""Connections of a pool that have rested: they are asked whether they still are, where this is not known.
+"""Connections that have rested in a pool: those that may have been lost are tested before they are used.
 
-SQLAlchemy's own ``pool_pre_ping`` asks before each use, which is a third of the round trips of a small read.
+SQLAlchemy's own ``pool_pre_ping`` tests before each use, which is a third of the round trips of a small read.
 """
 
 from __future__ import annotations
