@@ -452,10 +452,7 @@ class Overloaded(ServerUnavailable):
 
 
 class DatabaseUnavailable(ServerUnavailable):
-    """The server cannot reach its database.
-
-    Send it again under the same key; the server's log says why.
-    """
+    """The server cannot reach its database. Send it again under the same key; see the server's log."""
 
 
 class CredentialsUnavailable(ServerUnavailable):

@@ -397,7 +397,7 @@ class ProblemCode(enum.StrEnum):
         "database-unavailable",
         503,
         "The server cannot reach its database",
-        "Send it again under the same key; the server's log says why.",
+        "Send it again under the same key; see the server's log.",
     )
     CREDENTIALS_UNAVAILABLE = (
         "credentials-unavailable",
