@@ -148,11 +148,14 @@ def query_nothing(dsn: str, sql: str) -> None:
 
 
 def sever(dsn: str) -> int:
-    """Cut every connection that servers have to this database; gives how many there were."""
+    """Cut every connection that servers have to this database; gives how many there were.
+
+    It returns when their backends have ended: a server must notice before it uses such a connection.
+    """
     return len(
         query(
             dsn,
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
             "WHERE datname = current_database() AND application_name = 'chronolake-metastore'",
         )
     )

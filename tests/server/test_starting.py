@@ -363,7 +363,9 @@ def shut(dsn: str, allowed: bool) -> None:
     elsewhere = make_conninfo(dsn, dbname="postgres")
     with psycopg.connect(elsewhere, autocommit=True) as connection:
         connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS {str(allowed).lower()}'.encode())
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", (name,))
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s", (name,)
+        )
 
 
 @pytest.fixture
