@@ -14,9 +14,11 @@ import pytest
 import chronolake
 from chronolake_metastore.batching.sequencer import Notifier
 from chronolake_metastore.domain.context import Context
+from chronolake_metastore.iceberg import manifests
 from chronolake_metastore.iceberg.building import KeptManifests
 from chronolake_metastore.iceberg.catalog import Catalog
 from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.manifests import ManifestEntry, Status
 from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.workers import iceberg_snapshots
 from chronolake_metastore.workers.worker import Resources
@@ -106,11 +108,12 @@ def test_a_commit_during_a_look_of_the_worker_is_made_ahead_of_a_load(
 
 
 def test_kept_manifests_are_bounded_and_those_in_use_stay() -> None:
-    kept = KeptManifests(bytes_max=10)
-    kept.keep({"a": b"1234", "b": b"1234"})
-    assert kept.get("a") == b"1234"
-    kept.keep({"c": b"1234", "a": b"1234"})
-    assert [kept.get(name) for name in "abc"] == [b"1234", None, b"1234"]
+    blocks = [manifests.make_block([ManifestEntry(("", "f"), Status.EXISTING, 1, 1, 1, 0, b"file")], 1)]
+    kept = KeptManifests(bytes_max=2 * blocks[0].size_bytes)
+    kept.keep({"a": blocks, "b": blocks})
+    assert kept.get("a") == blocks
+    kept.keep({"c": blocks, "a": blocks})
+    assert [kept.get(name) for name in "abc"] == [blocks, None, blocks]
 
 
 def test_in_an_object_store_a_stage_begins_after_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,6 +32,7 @@ from chronolake_metastore.iceberg import (
 )
 from chronolake_metastore.iceberg.catalog import Catalog, LoadedTable
 from chronolake_metastore.iceberg.folders import MetadataFolder
+from chronolake_metastore.iceberg.manifests import ManifestEntry, Status
 from chronolake_metastore.workers.iceberg_folders import IcebergFolder, IcebergFolders
 from chronolake_model.backoff import Backoff
 from chronolake_model.tables import BucketIndex
@@ -81,7 +82,7 @@ def test_metadata_is_decoded_and_encoded_outside_of_the_event_loop(
     threads = {
         function: recorded_threads(monkeypatch, module, function)
         for module, function in [
-            (manifests, "entries_of"),
+            (manifests, "blocks_of"),
             (chunks, "index_of"),
             (documents, "snapshots_of"),
             (documents, "metadata"),
@@ -114,6 +115,7 @@ def test_a_commit_that_changes_many_chunks_keeps_the_entries_of_few_in_memory(
     shared_dsn: str, client: chronolake.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(chunks, "is_end", lambda group: group[1][7] in "37")
+    monkeypatch.setattr(chunks, "BLOCK_FILES", 2)
     table = new_table(client, "ice.batches", tmp_path / "batches", index=BucketIndex(IndexType.SIMPLE))
     file_ids = [f"{number:08d}-0000-0000-0000-000000000000-0" for number in range(40)]
     commit_all(table, file_ids)
@@ -340,6 +342,42 @@ def test_the_header_of_a_list_is_decompressed_up_to_a_limit(monkeypatch: pytest.
     monkeypatch.setattr(avro, "BLOCK_BYTES_MAX", 1_000)
     with pytest.raises(ValueError, match="damaged"):
         manifests.index_of(bomb)
+
+
+def entry_of(number: int, status: Status = Status.EXISTING) -> ManifestEntry:
+    """An entry of a file group with a number."""
+    return ManifestEntry(("", f"{number:08d}"), status, 7, 1, 1, 0, b"%08d" % number)
+
+
+def manifest_of(*blocks: Sequence[ManifestEntry]) -> bytes:
+    """A manifest of a table without partitions."""
+    return manifests.write_manifest([manifests.make_block(block, 9) for block in blocks], (), {})
+
+
+def test_a_manifest_has_its_entries_in_blocks() -> None:
+    first, second = [entry_of(1), entry_of(2, Status.ADDED)], [entry_of(3, Status.DELETED)]
+    manifest = manifest_of(first, second)
+    assert [block.entries for block in manifests.blocks_of(manifest)] == [first, second]
+    assert [block.is_of_any_snapshot for block in manifests.blocks_of(manifest)] == [False, False]
+    assert manifests.write_manifest(manifests.blocks_of(manifest), (), {}) == manifest
+
+
+def test_all_blocks_of_a_manifest_together_are_decompressed_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    block = [msgspec.structs.replace(entry_of(1), data_file=b"f" * 1_000)]
+    monkeypatch.setattr(avro, "BLOCK_BYTES_MAX", 2_500)
+    assert len(manifests.blocks_of(manifest_of(block, block))) == 2
+    with pytest.raises(ValueError, match="damaged"):
+        manifests.blocks_of(manifest_of(block, block, block))
+
+
+def test_a_manifest_with_fewer_blocks_than_its_header_says_is_damaged() -> None:
+    blocks = [manifests.make_block([entry_of(1)], 9)] * 2
+    manifest = manifests.write_manifest(blocks, (), {})
+    end = manifest.rindex(b"chronolake-sync1", 0, -1)
+    with pytest.raises(ValueError, match="zip"):
+        manifests.blocks_of(manifest[: end + 16])
 
 
 def test_an_index_that_is_nested_too_deeply_is_damaged() -> None:

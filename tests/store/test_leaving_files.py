@@ -12,10 +12,9 @@ from chronolake_metastore import errors
 from chronolake_metastore.domain import savepoints, streams
 from chronolake_metastore.domain.results import StreamResult
 from chronolake_metastore.queries import deletable, file_groups, iceberg
-from chronolake_metastore.queries.iceberg import ChangedGroups
 from chronolake_metastore.store import needed_files
 from chronolake_metastore.store.files import FIRST
-from chronolake_metastore.store.iceberg import BaseFileOfStates
+from chronolake_metastore.store.iceberg import BaseFileOfStates, ChangedGroups
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_model.deletable import Deletable, FindDeletableOrphans
 from chronolake_model.file_names import bucket_file_id

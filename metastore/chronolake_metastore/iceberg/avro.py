@@ -32,24 +32,33 @@ def record(schema: Any, value: Mapping[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def write(schema: str, parts_of_records: Iterable[bytes], records: int, metadata: Mapping[str, str]) -> bytes:
-    """A file of a number of records; ``schema`` is JSON."""
+def block(parts_of_records: Iterable[bytes]) -> bytes:
+    """Records as they are in a file, compressed."""
+    compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW)
+    return compressor.compress(b"".join(parts_of_records)) + compressor.flush()
+
+
+def records_of(body: bytes, bytes_max: int) -> bytes:
+    """The bytes of the records in a block; raises as ``decompressed``."""
+    return decompressed(body, bytes_max, _RAW)
+
+
+def write(schema: str, blocks: Iterable[tuple[int, bytes]], metadata: Mapping[str, str]) -> bytes:
+    """A file of blocks, each with the number of its records, which is not 0; ``schema`` is JSON."""
     header = {_SCHEMA: schema, _CODEC: "deflate", **metadata}
     parts = [_MAGIC, long(len(header))]
     for name, text in header.items():
         parts += [_sized(name.encode()), _sized(text.encode())]
     parts += [b"\0", _SYNC]
-    if records:
-        compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW)
-        body = compressor.compress(b"".join(parts_of_records)) + compressor.flush()
+    for records, body in blocks:
         parts += [long(records), _sized(body), _SYNC]
     return b"".join(parts)
 
 
-def read(content: bytes) -> tuple[dict[str, str], bytes]:
-    """The metadata and the bytes of all records of a file that ``write`` has made.
+def read(content: bytes) -> tuple[dict[str, str], list[bytes]]:
+    """The metadata and the blocks, each compressed, of a file that ``write`` has made.
 
-    Raises ``ValueError``, ``IndexError`` or ``zlib.error`` for another file.
+    Raises ``ValueError`` or ``IndexError`` for another file.
     """
     if not content.startswith(_MAGIC):
         raise ValueError("no Avro file")
@@ -62,19 +71,22 @@ def read(content: bytes) -> tuple[dict[str, str], bytes]:
         text, at = _sized_at(content, at)
         metadata[name.decode()] = text.decode()
     at += 1 + len(_SYNC)
-    if at == len(content):
-        return metadata, b""
-    _, at = _long_at(content, at)
-    body, at = _sized_at(content, at)
-    if content[at:] != _SYNC:
-        raise ValueError("more than one block")
-    return metadata, decompressed(body, _RAW)
+    blocks: list[bytes] = []
+    while at < len(content):
+        _, at = _long_at(content, at)
+        body, at = _sized_at(content, at)
+        if content[at : at + len(_SYNC)] != _SYNC:
+            raise ValueError("a damaged block")
+        at += len(_SYNC)
+        blocks.append(body)
+    return metadata, blocks
 
 
-def decompressed(content: bytes, bits: int = zlib.MAX_WBITS) -> bytes:
+def decompressed(content: bytes, bytes_max: int, bits: int = zlib.MAX_WBITS) -> bytes:
     """The decompressed bytes; raises ``ValueError`` or ``zlib.error`` for other bytes, and for too many."""
     decompressor = zlib.decompressobj(bits)
-    plain = decompressor.decompress(content, BLOCK_BYTES_MAX)
+    # A limit of 0 would be none.
+    plain = decompressor.decompress(content, max(bytes_max, 1))
     if not decompressor.eof:
         raise ValueError("a damaged block")
     return plain

@@ -17,10 +17,9 @@ from chronolake_metastore.iceberg import chunks, manifests
 from chronolake_metastore.iceberg.chunks import Chunk, ChunkTotals, SnapshotIndex
 from chronolake_metastore.iceberg.encoding import Encoding
 from chronolake_metastore.iceberg.folders import LIST_BYTES_MAX, MetadataFolder
-from chronolake_metastore.iceberg.manifests import IcebergManifest, ManifestEntry, Status
-from chronolake_metastore.queries.iceberg import ChangedGroups
+from chronolake_metastore.iceberg.manifests import Block, IcebergManifest, ManifestEntry, Status
 from chronolake_metastore.store.files import FIRST, GroupKey
-from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
+from chronolake_metastore.store.iceberg import BaseFileOfStates, ChangedGroups, ServedState
 from chronolake_model.times import Micros
 
 ROWS: Final = 5_000
@@ -35,8 +34,8 @@ READ_AT_ONCE: Final = 16
 """The most manifests that are read at once."""
 MANIFESTS_BYTES_MAX: Final = 64 * 1024 * 1024
 """The most bytes of them. A larger manifest is not read."""
-KEPT_BYTES_MAX: Final = 64 * 1024 * 1024
-"""The most bytes of manifests that a server keeps in memory, of all tables."""
+KEPT_BYTES_MAX: Final = 128 * 1024 * 1024
+"""The most bytes of manifests that a server keeps in memory, of all tables: about 700 a file of ten columns."""
 ENTRIES_BYTES_MAX: Final = 256 * 1024 * 1024
 """The most bytes of former entries in memory. With more, all chunks are made anew."""
 
@@ -68,22 +67,22 @@ class KeptManifests:
     def __init__(self, bytes_max: int = KEPT_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._size_bytes = 0
-        self._contents: OrderedDict[str, bytes] = OrderedDict()
+        self._kept: OrderedDict[str, list[Block]] = OrderedDict()
 
-    def keep(self, contents: Mapping[str, bytes]) -> None:
+    def keep(self, written: Mapping[str, list[Block]]) -> None:
         """Keep manifests, instead of those that were used longest ago."""
-        for name, content in contents.items():
-            self._size_bytes += len(content) - len(self._contents.pop(name, b""))
-            self._contents[name] = content
+        for name, blocks in written.items():
+            self._size_bytes += _bytes_of(blocks) - _bytes_of(self._kept.pop(name, []))
+            self._kept[name] = blocks
         while self._size_bytes > self._bytes_max:
-            _, content = self._contents.popitem(last=False)
-            self._size_bytes -= len(content)
+            _, blocks = self._kept.popitem(last=False)
+            self._size_bytes -= _bytes_of(blocks)
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, name: str) -> list[Block] | None:
         """A manifest, if it is kept."""
-        if name in self._contents:
-            self._contents.move_to_end(name)
-        return self._contents.get(name)
+        if name in self._kept:
+            self._kept.move_to_end(name)
+        return self._kept.get(name)
 
 
 class MetadataFiles:
@@ -93,12 +92,14 @@ class MetadataFiles:
         self._folder = folder
         self._kept = kept
         self._manifests: dict[str, bytes] = {}
+        self._blocks: dict[str, list[Block]] = {}
         self._lists: dict[str, bytes] = {}
         self._metadata: dict[str, bytes] = {}
 
-    def manifest(self, name: str, content: bytes) -> None:
+    def manifest(self, name: str, content: bytes, blocks: list[Block]) -> None:
         """Add a manifest."""
         self._manifests[name] = content
+        self._blocks[name] = blocks
 
     def manifest_list(self, name: str, content: bytes) -> None:
         """Add a manifest list."""
@@ -118,15 +119,15 @@ class MetadataFiles:
         if sum(map(len, stages)) < files_min:
             return
         await self._folder.create([list(stage.items()) for stage in stages])
-        self._kept.keep(self._manifests)
-        for stage in stages:
+        self._kept.keep(self._blocks)
+        for stage in (*stages, self._blocks):
             stage.clear()
 
-    async def manifests_of(self, found: Sequence[IcebergManifest]) -> list[bytes | None]:
-        """The contents of manifests, of those that exist."""
+    async def manifests_of(self, found: Sequence[IcebergManifest]) -> list[list[Block] | bytes | None]:
+        """Manifests: their blocks where they are in memory, or else their contents, of those that exist."""
 
-        async def content_of(manifest: IcebergManifest) -> bytes | None:
-            known = self._manifests.get(manifest.path) or self._kept.get(manifest.path)
+        async def content_of(manifest: IcebergManifest) -> list[Block] | bytes | None:
+            known = self._blocks.get(manifest.path) or self._kept.get(manifest.path)
             if known is not None:
                 return known
             return await self._folder.read(manifest.path, min(manifest.size_bytes, MANIFESTS_BYTES_MAX))
@@ -154,6 +155,8 @@ class SnapshotBuilder:
         self._rows = min(ROWS, max(_ROWS_MIN, _STATS // max(len(encoding.types), 1)))
         self._of_neighbour: dict[str, IcebergManifest] = {}
         """Its manifests, by their names without the snapshot."""
+        self._former: dict[GroupKey, Block] = {}
+        """The neighbour's blocks that may be written again as they are, by the first file group of each."""
 
     async def build(self, neighbour: SnapshotIndex | None) -> SnapshotIndex:
         """Make the manifests, and return the index of the snapshot."""
@@ -183,7 +186,7 @@ class SnapshotBuilder:
         made: list[Chunk] = []
         kept_from = begin = 0
         for positions in chunks.changed(old, groups, self._rows):
-            former = await self._entries(
+            former = await self._blocks_of(
                 [manifest for found in positions for at in found for manifest in old[at].manifests]
             )
             if former is None:
@@ -197,62 +200,66 @@ class SnapshotBuilder:
         made = chunks.without_empty([*made, *old[kept_from:]], self._state.time)
         return None if _is_fragmented(made) else made
 
-    async def _entries(self, former: Sequence[IcebergManifest]) -> list[ManifestEntry] | None:
-        """The entries of manifests; None if one cannot be used, or if they are too large together."""
-        entries: list[ManifestEntry] = []
+    async def _blocks_of(self, former: Sequence[IcebergManifest]) -> list[Block] | None:
+        """The blocks of manifests; None if one cannot be used, or if they are too large together."""
+        blocks: list[Block] = []
         bytes_left = ENTRIES_BYTES_MAX
         for page in pages(former):
-            contents = await self._files.manifests_of(page)
-            of_page = await asyncio.to_thread(self._decoded, page, contents, bytes_left)
+            found = await self._files.manifests_of(page)
+            of_page = await asyncio.to_thread(self._decoded, page, found, bytes_left)
             if of_page is None:
                 return None
-            entries += of_page
+            blocks += of_page
             bytes_left -= _bytes_of(of_page)
-        return entries
+        return blocks
 
     def _decoded(
-        self, former: Sequence[IcebergManifest], contents: Sequence[bytes | None], bytes_left: int
-    ) -> list[ManifestEntry] | None:
-        """The entries in the contents of manifests.
+        self,
+        former: Sequence[IcebergManifest],
+        found: Sequence[list[Block] | bytes | None],
+        bytes_left: int,
+    ) -> list[Block] | None:
+        """The blocks of manifests.
 
         None if one is damaged, not there, or of another spec, or if they are larger than ``bytes_left``.
         """
-        entries: list[ManifestEntry] = []
-        for manifest, content in zip(former, contents, strict=True):
-            if content is None or not manifest.path.endswith(f"-{_ending(content)}"):
-                return None
-            try:
-                of_manifest = manifests.entries_of(content)
-            except manifests.DAMAGED:
+        blocks: list[Block] = []
+        for manifest, known in zip(former, found, strict=True):
+            of_manifest = known if isinstance(known, list) else _stored(manifest, known)
+            if of_manifest is None:
                 return None
             bytes_left -= _bytes_of(of_manifest)
-            is_expected = bytes_left >= 0 and len(of_manifest) == sum(manifest.files)
-            if not is_expected or not self._is_of_spec(manifest.spec_id, of_manifest):
+            if bytes_left < 0 or not self._is_of_spec(manifest.spec_id, of_manifest):
                 return None
-            entries += of_manifest
-        return entries
+            blocks += of_manifest
+        return blocks
 
-    def _is_of_spec(self, spec_id: int, entries: Sequence[ManifestEntry]) -> bool:
+    def _is_of_spec(self, spec_id: int, blocks: Sequence[Block]) -> bool:
         """Whether entries would be encoded by this spec: a property may change how paths are read."""
-        return {self._encoding.partition(path)[0] for path in {entry.group[0] for entry in entries}} <= {
-            spec_id
-        }
+        paths = {entry.group[0] for block in blocks for entry in block.entries}
+        return {self._encoding.partition(path)[0] for path in paths} <= {spec_id}
 
     def _rebuilt(
         self,
         old: Sequence[Chunk],
         positions: Sequence[range],
-        former: Sequence[ManifestEntry],
+        former: Sequence[Block],
         groups: Collection[GroupKey],
         files: Sequence[BaseFileOfStates],
     ) -> list[Chunk]:
         """The chunks from the first to the last of ``positions``.
 
-        Those at ``positions`` had the ``former`` entries, and have these files of ``groups``.
+        Those at ``positions`` had the ``former`` blocks, and have these files of ``groups``.
         """
-        changed = set(groups)
-        entries = [_carried(e) for e in former if e.group not in changed and e.status is not Status.DELETED]
+        changed, deleted = set(groups), Status.DELETED
+        entries = [
+            _carried(entry)
+            for block in former
+            for entry in block.entries
+            if entry.status is not deleted and entry.group not in changed
+        ]
         entries += self._encoded(files)
+        self._former = {block.entries[0].group: block for block in former if block.is_of_any_snapshot}
         entries.sort(key=_group)
         made: list[Chunk] = []
         kept_from, begin = positions[0].start, 0
@@ -267,7 +274,7 @@ class SnapshotBuilder:
     async def _anew(self) -> list[Chunk]:
         """All chunks. Files are read page by page, and a chunk that a page cuts is read again."""
         self._added, self._removed = ChunkTotals(), ChunkTotals()
-        self._of_neighbour = {}
+        self._of_neighbour, self._former = {}, {}
         made: list[Chunk] = []
         after = FIRST
         while True:
@@ -313,17 +320,24 @@ class SnapshotBuilder:
     def _manifest(self, spec_id: int, entries: Sequence[ManifestEntry]) -> IcebergManifest:
         encoding, snapshot_id = self._encoding, self._state.time
         fields = encoding.fields(spec_id)
-        content = manifests.write_manifest(entries, snapshot_id, fields, encoding.headers[spec_id])
+        blocks = [self._block(some) for some in chunks.cut_into_blocks(entries)]
+        content = manifests.write_manifest(blocks, fields, encoding.headers[spec_id])
         ending = _ending(content)
         # A file group that changes lies in the range of a chunk, and need not be in the chunk.
         kept = self._of_neighbour.get(ending)
         if kept is not None:
             return kept
         name = f"{snapshot_id}-{ending}"
-        self._files.manifest(name, content)
+        self._files.manifest(name, content, blocks)
         values = {encoding.partition(path)[1] for path in {entry.group[0] for entry in entries}}
         summaries = manifests.summarize(fields, values)
         return manifests.describe(name, len(content), spec_id, entries, snapshot_id, summaries)
+
+    def _block(self, entries: Sequence[ManifestEntry]) -> Block:
+        former = self._former.get(entries[0].group)
+        if former is not None and former.entries == entries:
+            return former
+        return manifests.make_block(entries, self._state.time)
 
 
 def pages(former: Iterable[IcebergManifest]) -> Iterator[list[IcebergManifest]]:
@@ -340,8 +354,20 @@ def pages(former: Iterable[IcebergManifest]) -> Iterator[list[IcebergManifest]]:
         yield page
 
 
-def _bytes_of(entries: Iterable[ManifestEntry]) -> int:
-    return sum(len(entry.data_file) for entry in entries)
+def _stored(manifest: IcebergManifest, content: bytes | None) -> list[Block] | None:
+    """The blocks in the content of a manifest; None if it is damaged or not there."""
+    if content is None or not manifest.path.endswith(f"-{_ending(content)}"):
+        return None
+    try:
+        blocks = manifests.blocks_of(content)
+    except manifests.DAMAGED:
+        return None
+    return blocks if sum(len(block.entries) for block in blocks) == sum(manifest.files) else None
+
+
+def _bytes_of(blocks: Iterable[Block]) -> int:
+    """About the memory of blocks."""
+    return sum([block.size_bytes for block in blocks])
 
 
 def _ending(manifest: bytes) -> str:

@@ -27,10 +27,10 @@ from chronolake_metastore.iceberg.partitions import Spec
 from chronolake_metastore.iceberg.schemas import AmbiguousName
 from chronolake_metastore.iceberg.snapshots import MadeSnapshots, SnapshotMaker, location_of
 from chronolake_metastore.queries import iceberg as queries
-from chronolake_metastore.queries.iceberg import ChangedGroups, TableStates
+from chronolake_metastore.queries.iceberg import TableStates
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store.files import GroupKey
-from chronolake_metastore.store.iceberg import BaseFileOfStates, ServedState
+from chronolake_metastore.store.iceberg import BaseFileOfStates, ChangedGroups, ServedState
 from chronolake_model import base_paths
 from chronolake_model.backoff import Backoff
 from chronolake_model.storage import options_of

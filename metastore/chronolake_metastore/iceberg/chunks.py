@@ -9,10 +9,9 @@ wrote it has added and removed files: so do Iceberg's own writers.
 from __future__ import annotations
 
 import bisect
-import operator
+import functools
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
 from typing import Final
 
 import msgspec
@@ -28,6 +27,8 @@ GroupRange = tuple[GroupKey, GroupKey | None]
 FILES: Final = 100
 """The number of files in a chunk on average."""
 FILES_MAX: Final = 4 * FILES
+BLOCK_FILES: Final = 20
+"""The number of files in a block of a manifest on average."""
 
 
 def status_of(file: BaseFileOfStates) -> Status:
@@ -102,19 +103,35 @@ def index_of(manifest_list: bytes) -> SnapshotIndex | None:
 
 def is_end(group: GroupKey) -> bool:
     """Whether a chunk ends after this file group."""
-    return zlib.crc32("\0".join(group).encode()) % FILES == 0
+    return _digest(group) % FILES == 0
 
 
-def cut(entries: Iterable[ManifestEntry]) -> Iterator[list[ManifestEntry]]:
+@functools.lru_cache(maxsize=manifests.KEPT_MAX)
+def _digest(group: GroupKey) -> int:
+    return zlib.crc32("\0".join(group).encode())
+
+
+def cut(entries: Sequence[ManifestEntry]) -> Iterator[Sequence[ManifestEntry]]:
     """The entries, which come in the order of their file groups, cut into chunks."""
-    chunk: list[ManifestEntry] = []
-    for _, of_group in groupby(entries, key=operator.attrgetter("group")):
-        chunk += of_group
-        if is_end(chunk[-1].group) or len(chunk) >= FILES_MAX:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
+    begin, last = 0, len(entries)
+    for at, entry in enumerate(entries, 1):
+        is_last_of_group = at == last or entries[at].group != entry.group
+        if is_last_of_group and (at - begin >= FILES_MAX or is_end(entry.group)):
+            yield entries[begin:at]
+            begin = at
+    if begin < last:
+        yield entries[begin:]
+
+
+def cut_into_blocks(chunk: Sequence[ManifestEntry]) -> Iterator[Sequence[ManifestEntry]]:
+    """The entries of a manifest, cut after those that the digests of their file groups choose."""
+    begin = 0
+    for at, entry in enumerate(chunk, 1):
+        if _digest(entry.group) % BLOCK_FILES == 0 or at - begin >= 4 * BLOCK_FILES:
+            yield chunk[begin:at]
+            begin = at
+    if begin < len(chunk):
+        yield chunk[begin:]
 
 
 def without_empty(chunks: Sequence[Chunk], snapshot_id: int) -> list[Chunk]:

@@ -20,7 +20,8 @@ from chronolake_model import decoding
 INDEX: Final = "chronolake.chunks"
 """The field in the header of a manifest list from which the next list is made. Readers ignore it."""
 ENTRIES: Final = "chronolake.entries"
-"""The field in the header of a manifest that says where its entries are."""
+"""The field in the header of a manifest that says where its entries are, block by block."""
+_BETWEEN_BLOCKS: Final = "."
 DAMAGED: Final = (
     ValueError,
     LookupError,
@@ -32,6 +33,8 @@ DAMAGED: Final = (
 )
 """Exceptions that a damaged file raises."""
 _Size = Annotated[int, msgspec.Meta(ge=0)]
+_ENTRY_BYTES: Final = 300
+"""About the memory of an entry without its encoded data file."""
 KEPT_MAX: Final = 50_000
 """The most encoded parts of each kind that are kept in memory: the next snapshot has most of them again."""
 
@@ -58,7 +61,7 @@ class IcebergDataFile(msgspec.Struct, frozen=True):
     statistics: Statistics
 
 
-class ManifestEntry(msgspec.Struct, frozen=True):
+class ManifestEntry(msgspec.Struct, frozen=True, gc=False):
     """A data file in a manifest. ``sequence_number`` is also the id of the snapshot that added it.
 
     ``version_without_ids`` is the version of the schema that a file without field ids was written with, else 0.
@@ -107,13 +110,30 @@ class IcebergManifest(msgspec.Struct, frozen=True, array_like=True):
     partitions: tuple[PartitionSummary, ...]
 
 
-def write_manifest(
-    entries: Sequence[ManifestEntry],
-    snapshot_id: int,
-    fields: tuple[PartitionField, ...],
-    header: Mapping[str, str],
-) -> bytes:
-    """A manifest that a snapshot adds. ``header`` has the schema and the spec."""
+class Block(msgspec.Struct, frozen=True):
+    """Entries side by side in a manifest, which has ``index`` of them in its header, and ``body``.
+
+    A block without a change is written as it is: its entries are neither encoded nor compressed again.
+    """
+
+    entries: list[ManifestEntry]
+    index: str
+    body: bytes
+
+    @property
+    def is_of_any_snapshot(self) -> bool:
+        """Whether it has no file that its snapshot adds or removes."""
+        return not any([entry.status for entry in self.entries])
+
+    @property
+    def size_bytes(self) -> int:
+        """About its memory."""
+        encoded = sum([len(entry.data_file) for entry in self.entries])
+        return encoded + _ENTRY_BYTES * len(self.entries) + len(self.index) + len(self.body)
+
+
+def make_block(entries: Sequence[ManifestEntry], snapshot_id: int) -> Block:
+    """The block of these entries in a manifest that a snapshot adds."""
     records: list[bytes] = []
     # Each has the fields of ``_EntryIndex``; a tuple is made faster.
     index: list[tuple[object, ...]] = []
@@ -132,21 +152,40 @@ def write_manifest(
                 (len(before), len(entry.data_file)),
             )
         )
+    return Block(list(entries), _packed(msgspec.json.encode(index)), avro.block(records))
+
+
+def write_manifest(
+    blocks: Sequence[Block], fields: tuple[PartitionField, ...], header: Mapping[str, str]
+) -> bytes:
+    """A manifest of blocks. ``header`` has the schema and the spec."""
     metadata = {
         **header,
         "format-version": "2",
         "content": "data",
-        ENTRIES: _packed(msgspec.json.encode(index)),
+        ENTRIES: _BETWEEN_BLOCKS.join([block.index for block in blocks]),
     }
-    return avro.write(avro_schemas.of_entries(fields).text, records, len(entries), metadata)
+    bodies = [(len(block.entries), block.body) for block in blocks]
+    return avro.write(avro_schemas.of_entries(fields).text, bodies, metadata)
 
 
-def entries_of(manifest: bytes) -> list[ManifestEntry]:
-    """The entries of a manifest of ``write_manifest``; raises one of ``DAMAGED`` for another file."""
-    metadata, records = avro.read(manifest)
+def blocks_of(manifest: bytes) -> list[Block]:
+    """The blocks of a manifest of ``write_manifest``; raises one of ``DAMAGED`` for another file."""
+    metadata, bodies = avro.read(manifest)
+    bytes_left = avro.BLOCK_BYTES_MAX
+    blocks: list[Block] = []
+    for index, body in zip(metadata[ENTRIES].split(_BETWEEN_BLOCKS), bodies, strict=True):
+        records = avro.records_of(body, bytes_left)
+        of_entries = _unpacked(index, bytes_left - len(records))
+        bytes_left -= len(records) + len(of_entries)
+        blocks.append(Block(_entries_of(of_entries, records), index, body))
+    return blocks
+
+
+def _entries_of(index: bytes, records: bytes) -> list[ManifestEntry]:
     entries: list[ManifestEntry] = []
     at = 0
-    for known in decoding.decode(_unpacked(metadata[ENTRIES]), list[_EntryIndex]):
+    for known in decoding.decode(index, list[_EntryIndex]):
         begin = at + known.lengths[0]
         at = begin + known.lengths[1]
         entries.append(
@@ -209,12 +248,13 @@ def write_list(
         "sequence-number": str(snapshot_id),
         INDEX: _packed(index),
     }
-    return avro.write(avro_schemas.of_lists().text, records, len(records), metadata)
+    blocks = [(len(records), avro.block(records))] if records else []
+    return avro.write(avro_schemas.of_lists().text, blocks, metadata)
 
 
 def index_of(content: bytes) -> bytes:
     """The index in a manifest list; raises one of ``DAMAGED`` for another file."""
-    return _unpacked(avro.read(content)[0][INDEX])
+    return _unpacked(avro.read(content)[0][INDEX], avro.BLOCK_BYTES_MAX)
 
 
 def _packed(text: bytes) -> str:
@@ -222,8 +262,8 @@ def _packed(text: bytes) -> str:
     return base64.b64encode(zlib.compress(text, 1)).decode()
 
 
-def _unpacked(text: str) -> bytes:
-    return avro.decompressed(base64.b64decode(text))
+def _unpacked(text: str, bytes_max: int) -> bytes:
+    return avro.decompressed(base64.b64decode(text), bytes_max)
 
 
 def _before_data_file(entry: ManifestEntry, snapshot_id: int) -> bytes:

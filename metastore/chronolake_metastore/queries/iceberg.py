@@ -46,13 +46,6 @@ class TableStates(msgspec.Struct, frozen=True):
         return other is not None and msgspec.structs.replace(other, version=self.version) == self
 
 
-class ChangedGroups(msgspec.Struct, frozen=True):
-    """File groups that changed, and their files in a state or its parent, in order."""
-
-    groups: list[GroupKey]
-    files: list[stored.BaseFileOfStates]
-
-
 async def find(ctx: Context, database: Database, table_name: str) -> tuple[Table, int]:
     """A table, and the last version of its log; raises ``TableNotFound``."""
     async with database.reading() as connection:
@@ -110,23 +103,10 @@ async def changes(
     parent: ServedState,
     between: tuple[Micros, Micros],
     limits: tuple[int, int],
-) -> ChangedGroups | None:
-    """The file groups that changed in a range (from, to], which has a state and its parent.
-
-    None if they are not known any more, or if the groups, or their files, are more than their limit.
-    """
-    groups_max, files_max = limits
+) -> stored.ChangedGroups | None:
+    """As ``store.iceberg.changes``."""
     async with database.reading() as connection:
-        first = await stored.complete_from(connection, table.table_id)
-        if first is not None and between[0] < first:
-            return None
-        groups = await stored.changed_groups(connection, table.table_id, between, groups_max + 1)
-        if not groups:
-            return ChangedGroups([], [])
-        if len(groups) > groups_max:
-            return None
-        of_groups = await stored.files_of(connection, table, state, parent, groups, files_max + 1)
-        return None if len(of_groups) > files_max else ChangedGroups(groups, of_groups)
+        return await stored.changes(connection, table, state, parent, between, limits)
 
 
 async def files(

@@ -23,16 +23,28 @@ _VERSIONS: Final = "SELECT table_id, version FROM clock WHERE table_id = ANY (%(
 _SAVEPOINTS: Final = statements.load("iceberg/savepoints")
 _STATES: Final = statements.load("iceberg/states")
 _CUTS: Final = statements.load("iceberg/cuts")
-_CHANGED_GROUPS: Final = statements.load("iceberg/changed_groups")
 _COMPLETE_FROM: Final = statements.load("iceberg/complete_from")
-_IS_IN: Final = statements.load("iceberg/is_in")
-_FILES: Final = (
-    statements.load("iceberg/files")
-    .replace("{is_in_parent}", _IS_IN.replace("{state}", "parent"))
-    .replace("{is_in_state}", _IS_IN.replace("{state}", "state"))
-)
-_FILES_AFTER: Final = _FILES.replace("{compares}", ">")
-_FILES_OF_GROUPS: Final = _FILES.replace("{compares}", "=")
+
+
+def _of_states(statement: str) -> str:
+    """A statement about a state and its parent, with the parts that it names."""
+    periods = statements.load("iceberg/periods")
+    is_in = statements.load("iceberg/is_in")
+    parts = {
+        "{periods_after}": periods.replace("{compares}", ">"),
+        "{periods_of}": periods.replace("{compares}", "="),
+        "{changed_groups}": statements.load("iceberg/changed_groups"),
+        "{complete_from}": _COMPLETE_FROM,
+        "{is_in_parent}": is_in.replace("{state}", "parent"),
+        "{is_in_state}": is_in.replace("{state}", "state"),
+    }
+    for name, part in parts.items():
+        statement = statement.replace(name, part)
+    return statement
+
+
+_FILES: Final = _of_states(statements.load("iceberg/files"))
+_CHANGES: Final = _of_states(statements.load("iceberg/changes"))
 _ACTIONS: Final = sorted(COMPLETED_WRITES | {Action.RESTORE})
 
 
@@ -130,15 +142,6 @@ async def complete_from(connection: Reader, table_id: UUID) -> Micros | None:
     return rows.scalar_one_or_none()
 
 
-async def changed_groups(
-    connection: Reader, table_id: UUID, between: tuple[Micros, Micros], limit: int
-) -> list[GroupKey]:
-    """The first ``limit`` file groups that changed in a range (from, to], by the files that PostgreSQL has."""
-    named = {"table_id": table_id, "after": between[0], "until": between[1], "groups": limit}
-    rows = await statements.execute(connection, _CHANGED_GROUPS, named)
-    return [(partition_path, file_id) for partition_path, file_id in rows]
-
-
 async def files(
     connection: Reader,
     table: Table,
@@ -148,26 +151,49 @@ async def files(
     limit: int,
 ) -> list[BaseFileOfStates]:
     """The first ``limit`` base files of a state and its parent in the file groups after one, in order."""
-    named = _parameters(table, state, parent, [after], limit)
-    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES_AFTER, named)]
+    partition_path, file_id = after
+    of_group = {"partition_paths": [partition_path], "file_ids": [file_id]}
+    named = {**_parameters(table, state, parent), **of_group, "rows": limit}
+    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES, named)]
 
 
-async def files_of(
+class ChangedGroups(msgspec.Struct, frozen=True):
+    """File groups that changed, and their files in a state or its parent, in order."""
+
+    groups: list[GroupKey]
+    files: list[BaseFileOfStates]
+
+
+async def changes(
     connection: Reader,
     table: Table,
     state: ServedState,
-    parent: ServedState | None,
-    groups: Sequence[GroupKey],
-    limit: int,
-) -> list[BaseFileOfStates]:
-    """The first ``limit`` base files of a state and its parent in these file groups, in order."""
-    named = _parameters(table, state, parent, groups, limit)
-    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES_OF_GROUPS, named)]
+    parent: ServedState,
+    between: tuple[Micros, Micros],
+    limits: tuple[int, int],
+) -> ChangedGroups | None:
+    """The file groups that changed in a range (from, to], with their files in a state or its parent.
+
+    None if PostgreSQL does not have all of them, or if the groups, or the files, are more than their limit.
+    """
+    groups_max, files_max = limits
+    named = {
+        **_parameters(table, state, parent),
+        "after": between[0],
+        "until_change": between[1],
+        "groups": groups_max + 1,
+        "rows": files_max + 1,
+    }
+    rows = (await statements.execute(connection, _CHANGES, named)).all()
+    complete_from = rows[0][0]
+    if len(rows) > files_max or (complete_from is not None and between[0] < complete_from):
+        return None
+    groups = list(dict.fromkeys((row[1], row[2]) for row in rows if row[1] is not None))
+    files_ = [BaseFileOfStates(*row[1:]) for row in rows if row[3] is not None]
+    return None if len(groups) > groups_max else ChangedGroups(groups, files_)
 
 
-def _parameters(
-    table: Table, state: ServedState, parent: ServedState | None, groups: Sequence[GroupKey], limit: int
-) -> dict[str, Any]:
+def _parameters(table: Table, state: ServedState, parent: ServedState | None) -> dict[str, Any]:
     times = [state.time] if parent is None else [state.time, parent.time]
     return {
         "table_id": table.table_id,
@@ -176,7 +202,4 @@ def _parameters(
         "since": min(times),
         "until": max([state.completion_time, *([] if parent is None else [parent.completion_time])]),
         "has_logs": table.definition.type is TableType.MERGE_ON_READ,
-        "partition_paths": [partition_path for partition_path, _ in groups],
-        "file_ids": [file_id for _, file_id in groups],
-        "rows": limit,
     }
