@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 import chronolake
@@ -47,6 +48,15 @@ def spark() -> Iterator[SparkSession]:
     shuffles.SMALL_BYTES = 0
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def leave_nothing_persisted() -> Iterator[None]:
+    """Fails in the module that leaves a persisted frame, not in a later module that counts them."""
+    yield
+    context = SparkContext._active_spark_context
+    if context is not None:
+        assert [rdd.toString() for rdd in context._jsc.getPersistentRDDs().values()] == []
 
 
 @pytest.fixture(scope="module")

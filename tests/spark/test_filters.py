@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -54,13 +54,14 @@ def rows_of(frame: DataFrame) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def everything(spark: SparkSession) -> DataFrame:
+def everything(spark: SparkSession) -> Iterator[DataFrame]:
     """Records with values of all types, and their places as ``number``."""
     columns = {
         name: pa.array([row[name] for row in _RECORDS], _ARROW[type_]) for name, type_ in records.TYPES.items()
     }
     frame: DataFrame = spark.createDataFrame(pa.table({**columns, "number": range(len(_RECORDS))}))
-    return frame.cache()
+    yield frame.cache()
+    frame.unpersist()
 
 
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
