@@ -14,6 +14,7 @@ import pytest
 
 from chronolake_spark import errors
 from chronolake_spark.driver import java
+from chronolake_spark.driver.sessions import SETTINGS
 from pyspark_chronolake import daemon, leave_out_broken_pipes
 
 
@@ -79,6 +80,17 @@ def test_a_worker_whose_socket_is_closed_ends_without_a_trace(monkeypatch: pytes
     monkeypatch.setattr(daemon, "_worker", broken)
     with socket.socket() as sock:
         assert daemon.worker(sock, True) == 1
+
+
+def test_the_daemon_of_tasks_imports_for_its_workers_in_tests() -> None:
+    module = SETTINGS["spark.python.daemon.module"]
+    command = [sys.executable, "-X", "importtime", "-m", module, "pyspark.worker"]
+
+    # It ends at once, because its input is closed.
+    ended = subprocess.run(command, check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+    imported = {line.rpartition("|")[2].strip() for line in ended.stderr.decode().splitlines()}
+    assert {"pyarrow.lib", "pandas.core.api", "pyspark.sql.pandas.serializers"} <= imported
 
 
 def test_a_worker_of_pysparks_own_daemon_prints_no_trace_of_a_broken_pipe(

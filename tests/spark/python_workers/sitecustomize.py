@@ -11,7 +11,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-if "pyspark.daemon" in sys.orig_argv:
+# Spark's own daemon starts the workers that plan; that of Chronolake starts those of tasks.
+if not {"pyspark.daemon", "pyspark_chronolake.daemon"}.isdisjoint(sys.orig_argv):
     sys.path[:] = [path for path in sys.path if not path.endswith((".zip", ".jar"))]
     sys.path_importer_cache.clear()
     for name in (
