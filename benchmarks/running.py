@@ -136,11 +136,12 @@ def load(
     seconds: float,
     begins: int = 0,
     *,
-    port: int = PORT,
+    port: int | None = None,
     token: str | None = None,
 ) -> Figures:
     """The results of writers over REST on the tables ``<tables>0`` and so on; see ``rest_load``."""
-    arguments = ["127.0.0.1", str(port), tables, str(number), str(writers), str(seconds), str(begins)]
+    # The port of now: it may have changed since this module was loaded.
+    arguments = ["127.0.0.1", str(port or PORT), tables, str(number), str(writers), str(seconds), str(begins)]
     command = [sys.executable, "-m", "benchmarks.rest_load", *arguments]
     environment = os.environ if token is None else os.environ | {"BENCH_TOKEN": token}
     output = subprocess.run(command, check=True, capture_output=True, env=environment).stdout
