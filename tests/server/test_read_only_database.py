@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import httpx
-import sqlalchemy
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
@@ -19,7 +18,7 @@ from tests.forked_program import complaint, run
 from tests.server import database, rest
 from tests.server.rest import refused, succeeded
 
-READ_ONLY = sqlalchemy.text("SHOW default_transaction_read_only")
+READ_ONLY = "SHOW default_transaction_read_only"
 
 
 @contextmanager
@@ -60,7 +59,8 @@ def test_connections_that_began_while_postgresql_was_read_only_do_not_keep_a_ser
         try:
             with read_only(dsn):
                 async with database.probing() as one, database.probing() as another:
-                    assert (await another.scalar(READ_ONLY), await one.scalar(READ_ONLY)) == ("on", "on")
+                    found = [(await each.execute(READ_ONLY)).scalar_one() for each in (one, another)]
+                    assert found == ["on", "on"]
             await readiness.check(database)
         finally:
             await database.close()

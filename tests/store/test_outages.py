@@ -10,7 +10,6 @@ from types import TracebackType
 import psycopg
 import pytest
 import structlog
-from sqlalchemy import text
 
 from chronolake_metastore import errors, telemetry
 from chronolake_metastore.settings import Settings
@@ -43,7 +42,7 @@ async def lose_open_transactions(database: Database, dsn: str) -> None:
         for _ in range(POOL):
             transactions.push(is_lost)
             connection = await transactions.enter_async_context(database.reading())
-            await connection.execute(text("SELECT 1"))
+            await connection.execute("SELECT 1")
         end_all_connections(dsn)
 
 
@@ -68,7 +67,7 @@ async def lose_everything_once(dsn: str) -> None:
     assert len(await use_lost_sessions(sessions, dsn)) == POOL
     await lose_open_transactions(database, dsn)
     async with database.reading() as connection:
-        await connection.execute(text("SELECT 1"))
+        await connection.execute("SELECT 1")
     for session in sessions:
         await session.close()
     await database.close()

@@ -13,6 +13,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from chronolake_metastore.settings import Settings
+from chronolake_metastore.store.postgres import connections
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.transaction import Query, Statement, Transaction
@@ -196,3 +197,38 @@ async def test_a_transaction_sends_nothing_for_what_is_known(connection: Bounded
     assert connection.pgconn.transaction_status == TransactionStatus.IDLE
     assert await tx.fetch_one(Query("SELECT 2", {}, lambda rows: rows[0][0])) == 2
     await connection.rollback()
+
+
+async def prepared(connection: BoundedConnection) -> int:
+    [answered] = await connection.run_together([("SELECT count(*) FROM pg_prepared_statements", {})])
+    return int(answered.rows[0][0])
+
+
+async def test_prepared_statements_are_bounded(
+    connection: BoundedConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "PREPARED_MAX", 10)
+    for number in range(25):
+        [answered] = await connection.run_together([(f"SELECT {number} + %(n)s::bigint", {"n": 1})])
+        assert answered.rows == [(number + 1,)]
+        assert await prepared(connection) <= 11
+
+
+async def test_a_long_statement_is_not_kept(connection: BoundedConnection) -> None:
+    before = await prepared(connection)
+    long = f"SELECT %(n)s::bigint /* {'x' * connections.KEPT_LENGTH_MAX} */"
+    answered = await connection.run_together([(long, {"n": 1}), ("SELECT 2", {}), (long, {"n": 3})])
+    assert [result.rows for result in answered] == [[(1,)], [(2,)], [(3,)]]
+    assert await prepared(connection) == before + 1
+
+
+async def test_an_array_may_be_none_or_text(connection: BoundedConnection) -> None:
+    statement = "SELECT %(ids)s::bigint[], %(ids)s::bigint[] IS NULL"
+    for ids, expected in (
+        (None, (None, True)),
+        ("{1,2}", ([1, 2], False)),
+        ([], ([], False)),
+        ([3], ([3], False)),
+    ):
+        [answered] = await connection.run_together([(statement, {"ids": ids})])
+        assert answered.rows == [expected]

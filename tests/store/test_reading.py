@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from chronolake_metastore import errors, queries
@@ -55,6 +57,67 @@ def test_a_connection_that_has_read_may_write_for_the_next_note(dsn: str) -> Non
             await database.close()
 
     asyncio.run(read_and_write())
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_note_counts_once_its_block_has_ended_without_an_error(dsn: str, commits: bool) -> None:
+    async def write() -> tuple[int, bool]:
+        database = Database(Settings(dsn=dsn, pool_size=1))
+        try:
+            with contextlib.suppress(KeyError):
+                async with database.committing() as connection:
+                    await connection.execute("CREATE TEMPORARY TABLE noted (number integer)")
+                    changed = (await connection.execute("INSERT INTO noted VALUES (1), (2)")).changed
+                    if not commits:
+                        raise KeyError
+            async with database.autocommit() as connection:
+                found = await connection.execute("SELECT to_regclass('pg_temp.noted') IS NOT NULL")
+                return changed, found.scalar_one()
+        finally:
+            await database.close()
+
+    assert asyncio.run(write()) == (2, commits)
+
+
+def test_a_cancelled_read_ends_its_connection_and_the_next_read_gets_another(dsn: str) -> None:
+    async def run() -> list[int]:
+        database = Database(Settings(dsn=dsn, pool_size=1))
+        backends: list[int] = []
+
+        async def read(then: str) -> None:
+            async with database.reading() as connection:
+                backends.append((await connection.execute("SELECT pg_backend_pid()")).scalar_one())
+                await connection.execute(then)
+
+        try:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.5):
+                    await read("SELECT pg_sleep(60)")
+            await read("SELECT 1")
+        finally:
+            await database.close()
+        return backends
+
+    cancelled, other = asyncio.run(run())
+    assert cancelled != other
+
+
+def test_an_error_of_a_statement_leaves_the_connection_as_it_was(dsn: str) -> None:
+    async def run() -> list[int]:
+        database = Database(Settings(dsn=dsn, pool_size=1))
+        backends: list[int] = []
+        try:
+            for statement in ("SELECT 1 / 0", "SELECT 1"):
+                with contextlib.suppress(psycopg.errors.DivisionByZero):
+                    async with database.reading() as connection:
+                        backends.append((await connection.execute("SELECT pg_backend_pid()")).scalar_one())
+                        await connection.execute(statement)
+        finally:
+            await database.close()
+        return backends
+
+    first, second = asyncio.run(run())
+    assert first == second
 
 
 def test_a_caller_that_checks_again_at_once_disturbs_no_other_caller(dsn: str) -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import text
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 
 from chronolake_metastore.settings import Settings
@@ -34,7 +33,7 @@ async def resting_pool(dsn: str) -> AsyncIterator[Database]:
 
 async def backend_of_read(database: Database) -> int:
     async with database.reading() as connection:
-        return int((await connection.execute(text("SELECT pg_backend_pid()"))).scalar_one())
+        return int((await connection.execute("SELECT pg_backend_pid()")).scalar_one())
 
 
 def end_connections(dsn: str) -> None:

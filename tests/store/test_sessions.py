@@ -8,7 +8,6 @@ from contextlib import AbstractAsyncContextManager
 import pyarrow as pa
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
 from chronolake_metastore.queries import readiness
@@ -17,6 +16,7 @@ from chronolake_metastore.store.postgres import sessions, statements
 from chronolake_metastore.store.postgres.arrow import ArrowStream
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ COMMON = {
 READS = {"statement_timeout": "1min", "idle_in_transaction_session_timeout": "1min", "enable_seqscan": "on"}
 WRITES = {"statement_timeout": "1min", "idle_in_transaction_session_timeout": "15s", "enable_seqscan": "on"}
 LOOKS_UP = WRITES | {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off"}
-Open = Callable[[Database], AbstractAsyncContextManager[AsyncConnection]]
+Open = Callable[[Database], AbstractAsyncContextManager[PooledConnection]]
 
 
 @pytest.fixture

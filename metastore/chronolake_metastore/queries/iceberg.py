@@ -75,9 +75,8 @@ async def states(
         while len(of_schema) < table.definition.schema_version:
             of_schema += await schemas.page(connection, table.table_id, len(of_schema), SCHEMAS_AT_ONCE)
         # One more: the oldest one needs its parent.
-        found = await stored.states(connection, table, limit + 1)
         # States leave by cleans, and with their instants.
-        pinned_states = await stored.savepoints(connection, table.table_id, SAVEPOINTS_MAX)
+        found, pinned_states = await stored.states(connection, table, limit + 1, SAVEPOINTS_MAX)
         is_left_out = len(found) > limit and all(found[-limit - 1].time != time for _, time in pinned_states)
         before = found.pop(-limit - 1) if is_left_out else None
         is_whole = len(found) <= limit and before is None and table.cleaned_before is None

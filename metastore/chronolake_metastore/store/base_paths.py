@@ -64,7 +64,7 @@ async def dropped(
 async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:
     """The dropped tables whose folders a table took over, directly or through other dropped tables."""
     rows = await statements.execute(connection, _TOOK_OVER, {"table_id": table_id})
-    return [row.table_id for row in rows]
+    return [table_id for (table_id, *_) in rows]
 
 
 def save(made: Sequence[BasePath], taken: Mapping[UUID, UUID]) -> list[Statement]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Row, Select, Text, cast, func, select, tuple_
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.readable import NameRange, Readable
 from chronolake_metastore.domain.tables import Definition, FormerHolders, Table
-from chronolake_metastore.store.postgres import schema, statements
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model import decoding
 from chronolake_model.names import split_table_name
@@ -38,6 +37,10 @@ _SAVE_TABLES: Final = statements.load("tables/save")
 _READABLE: Final = statements.load("tables/readable")
 _READABLE_BY_ID: Final = statements.load("tables/readable_by_id")
 _READABLE_NAMESPACES: Final = statements.load("namespaces/readable")
+_NAMESPACES: Final = "SELECT name, properties::text, micros(created_at) FROM namespace"
+_PAGE_OF_NAMESPACES: Final = f"{_NAMESPACES} WHERE name > %(after)s ORDER BY name LIMIT %(limit)s"
+_NAMED_NAMESPACES: Final = f"{_NAMESPACES} WHERE name = ANY (%(names)s::text[]) ORDER BY name"
+_PAGE_OF_TABLES: Final = statements.load("tables/page")
 _KNOWN_LENGTH_MAX: Final = 8 * 1024
 """Definitions up to this length are kept decoded."""
 
@@ -150,29 +153,29 @@ def save_tables(tables: Sequence[Table]) -> Statement:
 
 
 async def page_of_namespaces(
-    connection: AsyncConnection, after: str, limit: int, readable: Readable | None = None
+    connection: PooledConnection, after: str, limit: int, readable: Readable | None = None
 ) -> list[Namespace]:
     """Namespaces after ``after`` in the order of their names; those of ``readable``, or all."""
-    namespace = schema.namespace.c
-    query = _select_namespaces().where(namespace.name > after).order_by(namespace.name).limit(limit)
+    named = {"after": after, "limit": limit}
     if readable is not None:
         ranges = readable.namespaces()
-        named = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}
-        names = await statements.execute(
-            connection, _READABLE_NAMESPACES, {**named, "after": after, "limit": limit}
-        )
-        query = query.where(namespace.name.in_([name for (name,) in names]))
-    return [_namespace(row) for row in await connection.execute(query)]
+        first_last = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}
+        names = await statements.execute(connection, _READABLE_NAMESPACES, {**named, **first_last})
+        of_names = {"names": [name for (name,) in names]}
+        rows = await statements.execute(connection, _NAMED_NAMESPACES, of_names)
+    else:
+        rows = await statements.execute(connection, _PAGE_OF_NAMESPACES, named)
+    return [_namespace(*row) for row in rows]
 
 
-async def get_namespace(connection: AsyncConnection, name: str) -> Namespace | None:
+async def get_namespace(connection: PooledConnection, name: str) -> Namespace | None:
     """The namespace of this name, if there is one."""
-    row = (await connection.execute(_select_namespaces().where(schema.namespace.c.name == name))).one_or_none()
-    return None if row is None else _namespace(row)
+    rows = await statements.execute(connection, _NAMED_NAMESPACES, {"names": [name]})
+    return _namespace(*rows.one()) if rows else None
 
 
 async def page_of_tables(
-    connection: AsyncConnection,
+    connection: PooledConnection,
     namespace: str | None,
     after: tuple[str, str],
     limit: int,
@@ -182,28 +185,21 @@ async def page_of_tables(
 
     Those of ``readable``, or all.
     """
-    table = schema.lake_table.c
-    names = tuple_(table.namespace, table.name)
-    columns = (
-        table.table_id,
-        cast(table.definition, Text),
-        func.micros(table.created_at),
-        func.micros(table.cleaned_before),
-        func.micros(table.earliest_commit_to_retain),
-    )
-    query = select(*columns).where(table.dropped_at.is_(None), names > after)
-    query = query.order_by(table.namespace, table.name).limit(limit)
+    named: dict[str, object] = {"after_namespace": after[0], "after_name": after[1], "limit": limit}
+    chosen = "true"
     if namespace is not None:
-        query = query.where(table.namespace == namespace)
+        chosen = "t.namespace = %(namespace)s"
+        named["namespace"] = namespace
     if readable is not None:
-        place = {"after_namespace": after[0], "after_name": after[1], "limit": limit}
-        named = range_parameters(readable.ranges(namespace)) | place
-        query = query.where(table.table_id.in_(await _ids(connection, _READABLE, named)))
-    return [table_of(*row) for row in await connection.execute(query)]
+        ranges = range_parameters(readable.ranges(namespace))
+        chosen += " AND t.table_id = ANY (%(table_ids)s::uuid[])"
+        named["table_ids"] = await _ids(connection, _READABLE, named | ranges)
+    statement = _PAGE_OF_TABLES.replace("{chosen}", chosen)
+    return [table_of(*row) for row in await statements.execute(connection, statement, named)]
 
 
 async def readable_by_id(
-    connection: AsyncConnection, readable: Readable, namespace: str | None, after: UUID, limit: int
+    connection: PooledConnection, readable: Readable, namespace: str | None, after: UUID, limit: int
 ) -> list[UUID]:
     """Live tables of ``readable``, of one namespace or of all, after ``after`` in the order of ids."""
     named = range_parameters(readable.ranges(namespace)) | {"after": after, "limit": limit}
@@ -221,21 +217,15 @@ def range_parameters(ranges: Sequence[NameRange]) -> dict[str, object]:
     }
 
 
-async def _ids(connection: AsyncConnection, statement: str, parameters: dict[str, object]) -> list[UUID]:
+async def _ids(connection: PooledConnection, statement: str, parameters: dict[str, object]) -> list[UUID]:
     return [table_id for (table_id,) in await statements.execute(connection, statement, parameters)]
 
 
-async def get_table(connection: AsyncConnection, name: str) -> Table | None:
+async def get_table(connection: PooledConnection, name: str) -> Table | None:
     """The live table of this name, if there is one."""
     tables = await read(connection, find_tables([name]))
     return tables[0] if tables else None
 
 
-def _select_namespaces() -> Select[Any]:
-    namespace = schema.namespace.c
-    return select(namespace.name, cast(namespace.properties, Text), func.micros(namespace.created_at))
-
-
-def _namespace(row: Row[Any]) -> Namespace:
-    name, properties, created_at = tuple(row)
+def _namespace(name: str, properties: str, created_at: int) -> Namespace:
     return Namespace(name, msgspec.json.decode(properties), Micros(created_at))

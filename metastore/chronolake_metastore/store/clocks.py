@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from chronolake_metastore.domain.events import Now
 from chronolake_metastore.domain.logs import ChainHead, Clock, chain_of_name
 from chronolake_metastore.domain.steady_clock import Reading, Record
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows, read
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
@@ -122,23 +121,23 @@ def save_answer_heads(heads: Mapping[UUID, ChainHead]) -> Statement:
     }
 
 
-async def advance_wall_clock(connection: AsyncConnection) -> tuple[Micros, Micros]:
+async def advance_wall_clock(connection: PooledConnection) -> tuple[Micros, Micros]:
     """The wall clock, which is stored as returned, and the latest time that any table may have issued."""
     advanced, latest = (await statements.execute(connection, _ADVANCE_WALL_CLOCK)).one()
     return Micros(advanced), Micros(latest)
 
 
-async def now(connection: AsyncConnection) -> Now:
+async def now(connection: PooledConnection) -> Now:
     """The present by the clocks of the database, for reading."""
     return await read(connection, read_now())
 
 
-async def wall_offset(connection: AsyncConnection) -> int:
+async def wall_offset(connection: PooledConnection) -> int:
     """How far the wall clock is ahead of the steady clock."""
     return int((await statements.execute(connection, _WALL_OFFSET)).scalar_one())
 
 
-async def last_time(connection: AsyncConnection, table_id: UUID) -> Micros:
+async def last_time(connection: PooledConnection, table_id: UUID) -> Micros:
     """The last time issued to a table. Later events have later times."""
     time = (await statements.execute(connection, _LAST_TIME, {"table_id": table_id})).scalar_one()
     return Micros(time)

@@ -7,11 +7,11 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import ReportedFiles
 from chronolake_metastore.store.markers import InstantRef
 from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.marker_names import DeletedFile
@@ -64,7 +64,7 @@ def _files(rows: Rows) -> list[DeletedFile]:
 
 
 async def reported(
-    connection: AsyncConnection, of: InstantRef, files: Collection[DeletedFile]
+    connection: PooledConnection, of: InstantRef, files: Collection[DeletedFile]
 ) -> list[DeletedFile]:
     """The files of ``files`` that were reported deleted of an instant."""
     rows = await statements.execute(connection, _REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
@@ -82,7 +82,7 @@ def append(deleted: ReportedFiles) -> Statement:
 
 
 async def page(
-    connection: AsyncConnection, of: InstantRef, after: DeletedFile, files: int, *, unpublished: bool = False
+    connection: PooledConnection, of: InstantRef, after: DeletedFile, files: int, *, unpublished: bool = False
 ) -> list[DeletedFile]:
     """The first ``files`` after ``after`` of the files that were reported deleted of an instant.
 

@@ -10,7 +10,6 @@ from uuid import UUID
 
 import msgspec
 from msgspec import UNSET
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import files
 from chronolake_metastore.domain.changes import WrittenFiles
@@ -18,6 +17,7 @@ from chronolake_metastore.domain.events import Event
 from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 from chronolake_model.deletable import LogHead
 from chronolake_model.files import WriteStat
@@ -163,7 +163,7 @@ async def read(
     return Page([_stored(row) for row in rows], end)
 
 
-async def is_ahead_of_transactions(connection: AsyncConnection) -> bool:
+async def is_ahead_of_transactions(connection: PooledConnection) -> bool:
     """Whether an event has a transaction id that this PostgreSQL has not given out yet."""
     ahead = await statements.execute(connection, _IS_AHEAD)
     return bool(ahead.scalar_one())

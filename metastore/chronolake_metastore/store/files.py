@@ -7,10 +7,10 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import PublishedFiles
 from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.file_names import FileKind
 from chronolake_model.times import Micros
@@ -59,7 +59,7 @@ def project(publications: Sequence[PublishedFiles]) -> list[Statement]:
 
 
 async def snapshot(
-    connection: AsyncConnection,
+    connection: PooledConnection,
     table_id: UUID,
     as_of: Micros,
     partition_path: str | None,
@@ -91,7 +91,7 @@ async def snapshot(
 
 
 async def nth_group(
-    connection: AsyncConnection,
+    connection: PooledConnection,
     table_id: UUID,
     as_of: Micros,
     partition_paths: Sequence[str] | None,
@@ -118,7 +118,7 @@ async def nth_group(
 
 
 async def changed_groups(
-    connection: AsyncConnection, table_id: UUID, between: tuple[Micros, Micros], after: GroupKey, groups: int
+    connection: PooledConnection, table_id: UUID, between: tuple[Micros, Micros], after: GroupKey, groups: int
 ) -> list[GroupKey]:
     """The first ``groups`` file groups after ``after`` written to by completions in a range (from, to]."""
     rows = await statements.execute(
@@ -137,7 +137,7 @@ async def changed_groups(
 
 
 async def files_of(
-    connection: AsyncConnection, table_id: UUID, groups: Sequence[GroupKey], as_of: Micros
+    connection: PooledConnection, table_id: UUID, groups: Sequence[GroupKey], as_of: Micros
 ) -> list[FileOfInstant]:
     """The files that ``groups`` had in their slices as of a completion time."""
     rows = await statements.execute(

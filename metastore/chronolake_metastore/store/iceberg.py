@@ -114,8 +114,13 @@ async def versions(connection: Reader, table_ids: Sequence[UUID]) -> dict[UUID, 
     return {table_id: int(version) for table_id, version in rows}
 
 
-async def states(connection: Reader, table: Table, limit: int) -> list[ServedState]:
-    """The newest ``limit`` states that the table serves, oldest first, and those that savepoints pin."""
+async def states(
+    connection: Reader, table: Table, limit: int, savepoints_max: int
+) -> tuple[list[ServedState], list[tuple[Micros, Micros]]]:
+    """The newest ``limit`` states that the table serves, oldest first, and those that savepoints pin.
+
+    And the newest savepoints that are not released: requested time, and completion of what each pins.
+    """
     query = _STATES if table.definition.type is TableType.COPY_ON_WRITE else _CUTS
     named = {
         "table_id": table.table_id,
@@ -123,23 +128,20 @@ async def states(connection: Reader, table: Table, limit: int) -> list[ServedSta
         "actions": _ACTIONS,
         "limit": limit,
     }
-    rows = await statements.execute(connection, query, named)
-    return [
+    of_savepoints = {"table_id": table.table_id, "limit": savepoints_max}
+    found, savepoints = await connection.execute_together([(query, named), (_SAVEPOINTS, of_savepoints)])
+    served = [
         ServedState(Micros(time), Micros(completed), Micros(requested), Operation(operation))
-        for time, completed, requested, operation in rows
+        for time, completed, requested, operation in found
     ]
-
-
-async def savepoints(connection: Reader, table_id: UUID, limit: int) -> list[tuple[Micros, Micros]]:
-    """The newest savepoints that are not released: requested time, and completion of what each pins."""
-    rows = await statements.execute(connection, _SAVEPOINTS, {"table_id": table_id, "limit": limit})
-    return [(Micros(requested), Micros(pinned)) for requested, pinned in rows]
+    return served, [(Micros(requested), Micros(pinned)) for requested, pinned in savepoints]
 
 
 async def complete_from(connection: Reader, table_id: UUID) -> Micros | None:
     """The first time since which all states have all of their files in PostgreSQL; None if all times do."""
     rows = await statements.execute(connection, _COMPLETE_FROM, {"table_id": table_id})
-    return rows.scalar_one_or_none()
+    time: Micros | None = rows.scalar_one_or_none()
+    return time
 
 
 async def files(
@@ -184,7 +186,7 @@ async def changes(
         "groups": groups_max + 1,
         "rows": files_max + 1,
     }
-    rows = (await statements.execute(connection, _CHANGES, named)).all()
+    rows = await statements.execute(connection, _CHANGES, named)
     complete_from = rows[0][0]
     if len(rows) > files_max or (complete_from is not None and between[0] < complete_from):
         return None

@@ -10,11 +10,11 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
 
 _GET: Final = statements.load("identity/get")
@@ -85,7 +85,7 @@ async def get(connection: Reader, known: LastEvent | None = None) -> Identity:
     return await read(connection, find(known))
 
 
-async def follow_promotion(connection: AsyncConnection) -> None:
+async def follow_promotion(connection: PooledConnection) -> None:
     """Take the PostgreSQL as it is now, after its promotion, for that of the present identity."""
     await statements.execute(connection, _FOLLOW_PROMOTION)
 
@@ -101,7 +101,7 @@ async def all_identities(connection: Reader) -> list[UUID]:
     return [metastore_id for (metastore_id,) in await statements.execute(connection, _ALL)]
 
 
-async def renew(connection: AsyncConnection) -> list[UUID]:
+async def renew(connection: PooledConnection) -> list[UUID]:
     """Begin a new identity, of the PostgreSQL as it is now; the same as ``known`` afterwards.
 
     The caller commits, and claims the tables in storage under the new identity.

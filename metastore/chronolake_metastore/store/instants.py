@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from typing import Any, Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import JSON, Column, ColumnElement, DateTime, Select, Text, cast, func, null, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import JSON, Column
 
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.instants import Instant, Marks
 from chronolake_metastore.store.postgres import schema, statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model import decoding
 from chronolake_model.names import split_table_name
-from chronolake_model.times import Micros, to_datetime
+from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Direction, Operation, State, TimeOrder
 
 _FIND: Final = statements.load("instants/find")
@@ -33,6 +33,11 @@ _LATEST_COMPLETION: Final = statements.load("instants/latest_completion")
 _COMPLETED_BETWEEN: Final = statements.load("instants/completed_between")
 _NTH_COMPLETION: Final = statements.load("instants/nth_completion")
 _FIND_COMPLETION_TIMES: Final = statements.load("instants/completion_times")
+_GET: Final = statements.load("instants/get")
+_ARE_THERE: Final = "SELECT EXISTS (SELECT FROM instant WHERE table_id = %(table_id)s)"
+_PAGE: Final = statements.load("instants/page")
+_COUNT_MATCHING: Final = statements.load("instants/count")
+_RESTORES_BETWEEN: Final = statements.load("instants/restores_between")
 _COLUMNS: Final[Sequence[Column[Any]]] = tuple(schema.instant.columns)
 # SQLAlchemy's names are a class of their own, which msgspec does not take for text.
 _FIELDS: Final = tuple(str(column.name) for column in _COLUMNS[1:])
@@ -168,47 +173,53 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     return _SAVE, _encode(instants, _FIELDS)
 
 
-async def get(connection: AsyncConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
+async def get(connection: PooledConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
     """The instant requested at this time, if there is one."""
-    query = _select(table_id, with_plans=True).where(
-        schema.instant.c.requested_time == to_datetime(requested_time)
-    )
-    row = (await connection.execute(query)).one_or_none()
+    named = {"table_id": table_id, "requested_time": requested_time}
+    row = (await statements.execute(connection, _GET, named)).one_or_none()
     return None if row is None else _instant_of(row)[1]
 
 
-async def are_there(connection: AsyncConnection, table_id: UUID) -> bool:
+async def are_there(connection: PooledConnection, table_id: UUID) -> bool:
     """Whether a table ever had an instant."""
-    query = select(schema.instant.c.table_id).where(schema.instant.c.table_id == table_id).limit(1)
-    return (await connection.execute(query)).first() is not None
+    named = {"table_id": table_id}
+    return bool((await statements.execute(connection, _ARE_THERE, named)).scalar_one())
 
 
 async def page(
-    connection: AsyncConnection, table_id: UUID, wanted: Filter, after: Micros | None, limit: int, skip: int = 0
+    connection: PooledConnection,
+    table_id: UUID,
+    wanted: Filter,
+    after: Micros | None,
+    limit: int,
+    skip: int = 0,
 ) -> list[Instant]:
     """Instants that pass the filter, in its order, after ``after`` by the time that orders them.
 
     Without their plans, which may be large.
     """
-    ordered = schema.instant.c[wanted.order_by]
+    conditions, named = _conditions(wanted)
     ascending = wanted.direction is Direction.ASCENDING
-    query = _select(table_id).where(*_conditions(wanted)).limit(limit).offset(skip)
-    query = query.order_by(ordered.asc() if ascending else ordered.desc())
+    order = f"i.{wanted.order_by.value}"
     if after is not None:
-        behind = to_datetime(after)
-        query = query.where(ordered > behind if ascending else ordered < behind)
-    return [_instant_of(row)[1] for row in await connection.execute(query)]
+        conditions += f" AND {order} {'>' if ascending else '<'} moment(%(behind)s)"
+        named["behind"] = after
+    statement = _PAGE.replace("{conditions}", conditions)
+    statement = statement.replace("{order}", f"{order} {'ASC' if ascending else 'DESC'}")
+    named |= {"table_id": table_id, "limit": limit, "skip": skip}
+    return [_instant_of(row)[1] for row in await statements.execute(connection, statement, named)]
 
 
-async def count(connection: AsyncConnection, table_id: UUID, wanted: Filter) -> int:
+async def count(connection: PooledConnection, table_id: UUID, wanted: Filter) -> int:
     """The number of instants that pass the filter."""
-    columns = schema.instant.c
-    query = select(func.count()).where(columns.table_id == table_id, *_conditions(wanted))
-    return int((await connection.execute(query)).scalar_one())
+    conditions, named = _conditions(wanted)
+    statement = _COUNT_MATCHING.replace("{conditions}", conditions)
+    rows = await statements.execute(connection, statement, named | {"table_id": table_id})
+    return int(rows.scalar_one())
 
 
 async def completion_times(
-    connection: AsyncConnection, table_id: UUID, requested_times: Sequence[Micros]
+    connection: PooledConnection, table_id: UUID, requested_times: Sequence[Micros]
 ) -> tuple[list[Micros | None], Micros | None]:
     """The completion time of each instant, in the order asked; none of one that is not completed.
 
@@ -223,7 +234,7 @@ async def completion_times(
 
 
 async def latest_completion(
-    connection: AsyncConnection, table_id: UUID, until: Micros | None
+    connection: PooledConnection, table_id: UUID, until: Micros | None
 ) -> tuple[Micros | None, bool]:
     """The last completion time of a table, of those by ``until`` if that is given; undone since or not.
 
@@ -235,7 +246,7 @@ async def latest_completion(
 
 
 async def completed_between(
-    connection: AsyncConnection,
+    connection: PooledConnection,
     table_id: UUID,
     after: Micros,
     until: Micros,
@@ -257,7 +268,7 @@ async def completed_between(
 
 
 async def nth_completion(
-    connection: AsyncConnection, table_id: UUID, after: Micros, until: Micros, nth: int
+    connection: PooledConnection, table_id: UUID, after: Micros, until: Micros, nth: int
 ) -> Micros | None:
     """When the ``nth`` of the writes and restores in (after, until] completed; None if there are fewer.
 
@@ -277,68 +288,36 @@ async def nth_completion(
 
 
 async def restores_between(
-    connection: AsyncConnection,
+    connection: PooledConnection,
     table_id: UUID,
     after: Micros,
     until: Micros,
     limit: int,
 ) -> list[tuple[Micros, Micros]]:
     """Requested and completion times of the restores completed in (after, until], by completion time."""
-    columns = schema.instant.c
-    query = (
-        select(func.micros(columns.requested_time), func.micros(columns.completion_time))
-        .where(
-            columns.table_id == table_id,
-            columns.completion_time > to_datetime(after),
-            columns.completion_time <= to_datetime(until),
-            columns.action == Action.RESTORE,
-        )
-        .order_by(columns.completion_time)
-        .limit(limit)
-    )
-    return [(Micros(requested), Micros(completed)) for requested, completed in await connection.execute(query)]
+    named = {"table_id": table_id, "after": after, "until": until, "limit": limit}
+    rows = await statements.execute(connection, _RESTORES_BETWEEN, named)
+    return [(Micros(requested), Micros(completed)) for requested, completed in rows]
 
 
-def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
-    columns = schema.instant.c
-    conditions: list[ColumnElement[bool]] = [columns[wanted.order_by].is_not(None)]
-    if wanted.states:
-        conditions.append(columns.state.in_(sorted(wanted.states)))
-    if wanted.actions:
-        conditions.append(columns.action.in_(sorted(wanted.actions)))
-    if wanted.operations:
-        conditions.append(columns.operation.in_(sorted(wanted.operations)))
-    if wanted.writer is not None:
-        conditions.append(columns.writer == wanted.writer)
-    for column, after, until in (
-        (columns.requested_time, wanted.requested_from, wanted.requested_to),
-        (columns.completion_time, wanted.completed_from, wanted.completed_to),
+def _conditions(wanted: Filter) -> tuple[str, dict[str, Any]]:
+    """The conditions of a filter on the instants ``i`` of a table, and their parameters."""
+    conditions = ["i.table_id = %(table_id)s", f"i.{wanted.order_by.value} IS NOT NULL"]
+    named: dict[str, Any] = {}
+    for condition, name, value in (
+        ("i.state = ANY (%(states)s::text[])", "states", sorted(wanted.states) or None),
+        ("i.action = ANY (%(actions)s::text[])", "actions", sorted(wanted.actions) or None),
+        ("i.operation = ANY (%(operations)s::text[])", "operations", sorted(wanted.operations) or None),
+        ("i.writer = %(writer)s", "writer", wanted.writer),
+        ("i.requested_time > moment(%(requested_from)s)", "requested_from", wanted.requested_from),
+        ("i.requested_time <= moment(%(requested_to)s)", "requested_to", wanted.requested_to),
+        ("i.completion_time > moment(%(completed_from)s)", "completed_from", wanted.completed_from),
+        ("i.completion_time <= moment(%(completed_to)s)", "completed_to", wanted.completed_to),
     ):
-        if after is not None:
-            conditions.append(column > to_datetime(after))
-        if until is not None:
-            conditions.append(column <= to_datetime(until))
-    return conditions
-
-
-def _select(table_id: UUID, *, with_plans: bool = False) -> Select[Any]:
-    columns = _selected_columns(without=() if with_plans else ("plan",))
-    return select(*columns).where(schema.instant.c.table_id == table_id)
-
-
-def _selected_columns(without: Collection[str] = ()) -> list[ColumnElement[Any]]:
-    """The columns of ``{instant}`` for a select that is built from parts; null for those in ``without``."""
-    return [null() if column.name in without else _selected(column) for column in _COLUMNS]
-
-
-def _selected(column: Column[Any]) -> ColumnElement[Any]:
-    match column.type:
-        case DateTime():
-            return func.micros(column)
-        case JSON():
-            return cast(column, Text)
-        case _:
-            return column
+        if value is not None:
+            conditions.append(condition)
+            named[name] = value
+    return " AND ".join(conditions), named
 
 
 def _instant_of(row: Sequence[Any]) -> tuple[UUID, Instant]:

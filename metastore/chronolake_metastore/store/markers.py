@@ -9,7 +9,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.conflicts import ConcurrentInstant, change_of
@@ -17,6 +16,7 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, no_rows
 from chronolake_model.marker_names import Marker, MarkerKind
 from chronolake_model.names import split_table_name
@@ -164,7 +164,7 @@ def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]
 
 
 async def page(
-    connection: AsyncConnection, of: InstantRef, after: Marker, markers: int, *, unpublished: bool = False
+    connection: PooledConnection, of: InstantRef, after: Marker, markers: int, *, unpublished: bool = False
 ) -> list[Marker]:
     """The first ``markers`` after ``after``; if ``unpublished``, without those of published files."""
     statement = _UNPUBLISHED if unpublished else _PAGE
@@ -172,7 +172,7 @@ async def page(
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]
 
 
-async def find(connection: AsyncConnection, of: InstantRef, marker: Marker) -> datetime | None:
+async def find(connection: PooledConnection, of: InstantRef, marker: Marker) -> datetime | None:
     """When the instant's marker was created, if it is there."""
     parameters = _of(of) | msgspec.structs.asdict(marker)
     created_at: datetime | None = (await statements.execute(connection, _FIND, parameters)).scalar_one_or_none()
@@ -180,7 +180,7 @@ async def find(connection: AsyncConnection, of: InstantRef, marker: Marker) -> d
 
 
 async def delete(
-    connection: AsyncConnection, of: InstantRef, after: Marker, markers: int
+    connection: PooledConnection, of: InstantRef, after: Marker, markers: int
 ) -> tuple[Marker | None, int]:
     """Delete the next ``markers`` of an instant after ``after``; gives the last of them, and their number."""
     rows = await statements.execute(connection, _DELETE, _of(of) | _after(after) | {"markers": markers})

@@ -49,7 +49,7 @@ async def revoke(database: Database, login: str, namespace: str) -> bool:
     """Let a login no longer audit a namespace; gives whether it was allowed."""
     async with database.committing() as connection:
         rows = await statements.execute(connection, _REVOKE, {"login": login, "namespace": namespace})
-        return rows.rowcount > 0
+        return rows.changed > 0
 
 
 async def listed(database: Database) -> list[NamespaceAuditor]:

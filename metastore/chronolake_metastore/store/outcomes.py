@@ -8,11 +8,11 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain import logs
 from chronolake_metastore.store import packed_results
 from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.times import Micros
 
@@ -114,7 +114,7 @@ def _stored_result(outcome: StoredOutcome) -> bytes:
     return packed_results.pack(outcome.result, outcome.table_id, outcome.version, outcome.recorded_at)
 
 
-async def get(connection: AsyncConnection, request_id: str) -> FoundOutcome | None:
+async def get(connection: PooledConnection, request_id: str) -> FoundOutcome | None:
     """The outcome of a request, if it was decided."""
     row = (await statements.execute(connection, _GET, {"request_id": request_id})).one_or_none()
     if row is None:

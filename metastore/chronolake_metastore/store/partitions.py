@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncConnection
-
 from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_model.slices import Partition
 from chronolake_model.times import Micros
 
@@ -15,14 +14,14 @@ _PATHS: Final = statements.load("partitions/paths")
 _TOTALS: Final = statements.load("partitions/totals")
 
 
-async def paths(connection: AsyncConnection, table_id: UUID, first: str) -> list[str]:
+async def paths(connection: PooledConnection, table_id: UUID, first: str) -> list[str]:
     """The partition paths of a table, from ``first`` on: as many as there are, for all must be judged."""
     parameters = {"table_id": table_id, "first": first, "skip": 0, "number": None, "completed_by": None}
-    return list((await statements.execute(connection, _PATHS, parameters)).scalars())
+    return [path for (path,) in await statements.execute(connection, _PATHS, parameters)]
 
 
 async def page_of_paths(
-    connection: AsyncConnection, table_id: UUID, after: str, number: int, completed_by: Micros
+    connection: PooledConnection, table_id: UUID, after: str, number: int, completed_by: Micros
 ) -> list[str]:
     """The first ``number`` partition paths after ``after``, with the empty one if that is empty.
 
@@ -37,11 +36,11 @@ async def page_of_paths(
         "number": number,
         "completed_by": completed_by,
     }
-    return list((await statements.execute(connection, _PATHS, parameters)).scalars())
+    return [path for (path,) in await statements.execute(connection, _PATHS, parameters)]
 
 
 async def page(
-    connection: AsyncConnection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
+    connection: PooledConnection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
 ) -> list[Partition]:
     """The first ``partitions`` after ``after`` that had live files as of a completion time."""
     totals: list[Partition] = []
@@ -60,7 +59,7 @@ async def page(
         after = last
 
 
-async def _nth(connection: AsyncConnection, table_id: UUID, after: str | None, nth: int) -> str | None:
+async def _nth(connection: PooledConnection, table_id: UUID, after: str | None, nth: int) -> str | None:
     """The ``nth`` partition path after ``after``, also one without live files; None if there are fewer."""
     skip = nth - 1 if after is None else nth
     parameters = {
@@ -70,4 +69,5 @@ async def _nth(connection: AsyncConnection, table_id: UUID, after: str | None, n
         "number": 1,
         "completed_by": None,
     }
-    return (await statements.execute(connection, _PATHS, parameters)).scalar_one_or_none()
+    path: str | None = (await statements.execute(connection, _PATHS, parameters)).scalar_one_or_none()
+    return path

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Select, Text, cast, func, select
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.changes import SchemaOfTable
 from chronolake_metastore.domain.schemas import Schema
-from chronolake_metastore.store.postgres import schema, statements
+from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model import decoding
 from chronolake_model.columns import SchemaField
 from chronolake_model.times import Micros
 
 _APPEND: Final = statements.load("schemas/append")
+_OF_TABLE: Final = """
+    SELECT schema_version, fields::text, micros(created_at), version
+    FROM schema_version
+    WHERE table_id = %(table_id)s
+"""
+_GET: Final = f"{_OF_TABLE} AND schema_version = %(schema_version)s"
+_PAGE: Final = f"{_OF_TABLE} AND schema_version > %(after)s ORDER BY schema_version LIMIT %(limit)s"
 
 
 def append(made: Sequence[SchemaOfTable]) -> Statement:
@@ -32,25 +38,17 @@ def append(made: Sequence[SchemaOfTable]) -> Statement:
     }
 
 
-async def get(connection: AsyncConnection, table_id: UUID, schema_version: int) -> Schema | None:
+async def get(connection: PooledConnection, table_id: UUID, schema_version: int) -> Schema | None:
     """This version of a table's schema, if there is one."""
-    query = _select(table_id).where(schema.schema_version.c.schema_version == schema_version)
-    row = (await connection.execute(query)).one_or_none()
+    named = {"table_id": table_id, "schema_version": schema_version}
+    row = (await statements.execute(connection, _GET, named)).one_or_none()
     return None if row is None else _schema(*row)
 
 
-async def page(connection: AsyncConnection, table_id: UUID, after: int, limit: int) -> list[Schema]:
+async def page(connection: PooledConnection, table_id: UUID, after: int, limit: int) -> list[Schema]:
     """Versions of a table's schema later than ``after``, oldest first."""
-    number = schema.schema_version.c.schema_version
-    query = _select(table_id).where(number > after).order_by(number).limit(limit)
-    return [_schema(*row) for row in await connection.execute(query)]
-
-
-def _select(table_id: UUID) -> Select[Any]:
-    columns = schema.schema_version.c
-    return select(
-        columns.schema_version, cast(columns.fields, Text), func.micros(columns.created_at), columns.version
-    ).where(columns.table_id == table_id)
+    named = {"table_id": table_id, "after": after, "limit": limit}
+    return [_schema(*row) for row in await statements.execute(connection, _PAGE, named)]
 
 
 def _schema(schema_version: int, fields: str, created_at: int, version: int) -> Schema:

@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.clusterings import ClusteringHistory
 from chronolake_metastore.domain.compactions import CompactionHistory
@@ -15,6 +14,7 @@ from chronolake_metastore.domain.policies import CleaningPolicy, ClusteringPolic
 from chronolake_metastore.domain.services import SERVICE_OF, CleansSince, Commits, Look
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
 from chronolake_model import decoding
 from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS, SERVICE_PROPERTIES
@@ -108,7 +108,7 @@ class ServiceTotals(msgspec.Struct, frozen=True):
 
 
 async def compaction_history(
-    connection: AsyncConnection, table_id: UUID, policy: CompactionPolicy
+    connection: PooledConnection, table_id: UUID, policy: CompactionPolicy
 ) -> CompactionHistory:
     """The figures of the triggers of compaction and of log compaction."""
     limit = max(policy.delta_commits_max, policy.log_threshold)
@@ -124,7 +124,7 @@ async def compaction_history(
 
 
 async def clustering_history(
-    connection: AsyncConnection, table_id: UUID, policy: ClusteringPolicy
+    connection: PooledConnection, table_id: UUID, policy: ClusteringPolicy
 ) -> ClusteringHistory:
     """The figures of the trigger of clustering."""
     [row] = await read(connection, _of_table(_CLUSTERING_HISTORY, table_id, limit=policy.commits_max))
@@ -133,7 +133,7 @@ async def clustering_history(
 
 
 async def clean_history(
-    connection: AsyncConnection, table: Table, policy: CleaningPolicy, now: Micros
+    connection: PooledConnection, table: Table, policy: CleaningPolicy, now: Micros
 ) -> CleansSince:
     """The figures of the trigger of cleans, savepoints and readers; ``now`` is by the steady clock."""
     tick_us = table.definition.tick.micros
@@ -142,13 +142,13 @@ async def clean_history(
     return CleansSince(Commits(number, _micros(first)), *holders)
 
 
-async def log_groups(connection: AsyncConnection, table_id: UUID, partition_regex: str | None) -> bytes:
+async def log_groups(connection: PooledConnection, table_id: UUID, partition_regex: str | None) -> bytes:
     """The file groups with log files, encoded; see ``compactions.plan_document``."""
     return await read(connection, _document(_LOG_GROUPS, table_id, regex=partition_regex))
 
 
 async def small_groups(
-    connection: AsyncConnection,
+    connection: PooledConnection,
     table: Table,
     partition_paths: Sequence[str],
     policy: ClusteringPolicy,
@@ -168,7 +168,7 @@ async def small_groups(
 
 
 async def changed_partitions(
-    connection: AsyncConnection, table_id: UUID, look: Look, partition_regex: str | None
+    connection: PooledConnection, table_id: UUID, look: Look, partition_regex: str | None
 ) -> list[str]:
     """The partitions that changed since a look at the table, and those that it left out."""
     query = _of_table(
@@ -181,19 +181,19 @@ async def changed_partitions(
     return [path for (path,) in await read(connection, query)]
 
 
-async def live_partitions(connection: AsyncConnection, table_id: UUID, number: int | None) -> list[str]:
+async def live_partitions(connection: PooledConnection, table_id: UUID, number: int | None) -> list[str]:
     """The last ``number`` partition paths with live files, or all, in the order of the paths."""
     rows = await read(connection, _of_table(_LIVE_PARTITIONS, table_id, number=number))
     return [path for (path,) in reversed(rows)]
 
 
-async def look(connection: AsyncConnection, table_id: UUID, policy: bytes) -> Look:
+async def look(connection: PooledConnection, table_id: UUID, policy: bytes) -> Look:
     """How far clustering by this policy has looked at a table."""
     rows = await read(connection, _of_table(_GET_LOOK, table_id, policy=policy))
     return Look(Micros(rows[0][0]), rows[0][1]) if rows else Look()
 
 
-async def save_look(connection: AsyncConnection, table_id: UUID, policy: bytes, seen: Look) -> None:
+async def save_look(connection: PooledConnection, table_id: UUID, policy: bytes, seen: Look) -> None:
     """Remember how far clustering by this policy has looked at a table."""
     parameters = {
         "table_id": table_id,
@@ -205,7 +205,7 @@ async def save_look(connection: AsyncConnection, table_id: UUID, policy: bytes, 
 
 
 async def pending(
-    connection: AsyncConnection, table_ids: Iterable[UUID], limit: int
+    connection: PooledConnection, table_ids: Iterable[UUID], limit: int
 ) -> dict[UUID, PendingPlans]:
     """The first ``limit`` pending plans of services of each table that has any."""
     rows = await statements.execute(connection, _PENDING, {"table_ids": list(table_ids), "limit": limit})
@@ -225,7 +225,7 @@ async def pending(
     return by_table
 
 
-async def last_runs(connection: AsyncConnection, table_ids: Iterable[UUID]) -> dict[UUID, list[CompletedRun]]:
+async def last_runs(connection: PooledConnection, table_ids: Iterable[UUID]) -> dict[UUID, list[CompletedRun]]:
     """The last completed run of each service of each table."""
     rows = await statements.execute(connection, _LAST_RUNS, {"table_ids": list(table_ids)})
     by_table: dict[UUID, list[CompletedRun]] = {}
@@ -245,7 +245,7 @@ async def last_runs(connection: AsyncConnection, table_ids: Iterable[UUID]) -> d
 
 
 async def last_expired(
-    connection: AsyncConnection, table_ids: Iterable[UUID]
+    connection: PooledConnection, table_ids: Iterable[UUID]
 ) -> dict[UUID, list[UndoneService]]:
     """The plans of each table that expired, and are the newest of their services."""
     by_table: dict[UUID, list[UndoneService]] = {}
@@ -256,13 +256,13 @@ async def last_expired(
     return by_table
 
 
-async def cancelled_clusterings(connection: AsyncConnection, table_ids: Iterable[UUID]) -> dict[UUID, int]:
+async def cancelled_clusterings(connection: PooledConnection, table_ids: Iterable[UUID]) -> dict[UUID, int]:
     """The clusterings of each table that were rolled back since the last completed one."""
     rows = await statements.execute(connection, _CANCELLED, {"table_ids": list(table_ids)})
     return {table_id: count for table_id, count in rows}
 
 
-async def expired_plans(connection: AsyncConnection, limit: int) -> list[ExpiredPlan]:
+async def expired_plans(connection: PooledConnection, limit: int) -> list[ExpiredPlan]:
     """The first plans that are older than their tables allow, and that no executor has."""
     parameters = {"limit": limit, "default_seconds": int(SERVICE_PROPERTIES[PLAN_EXPIRES_SECONDS].default)}
     rows = await statements.execute(connection, _EXPIRED, parameters)
@@ -272,7 +272,7 @@ async def expired_plans(connection: AsyncConnection, limit: int) -> list[Expired
     ]
 
 
-async def totals(connection: AsyncConnection) -> ServiceTotals:
+async def totals(connection: PooledConnection) -> ServiceTotals:
     """The totals over all tables."""
     by_service: dict[TableService, int] = {}
     oldest = executions_max = 0

@@ -8,12 +8,12 @@ from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.slices import Replacement
 from chronolake_metastore.store.files import FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres import statements
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_model.file_names import GENERATION_MAX, bucket_file_id, bucket_prefix
 from chronolake_model.files import FileGroupName
 from chronolake_model.slices import BucketName
@@ -60,7 +60,7 @@ class ReplacedGroup(msgspec.Struct, frozen=True):
     operation: Operation
 
 
-async def pending(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
+async def pending(connection: PooledConnection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
     """The first ``groups`` file groups after ``after`` for which a table service was pending."""
     rows = await statements.execute(connection, _PENDING, _of(at) | _after(after) | {"groups": groups})
     return [
@@ -70,7 +70,7 @@ async def pending(connection: AsyncConnection, at: AsOf, after: GroupKey, groups
 
 
 async def pending_compactions(
-    connection: AsyncConnection, at: AsOf, groups: Sequence[GroupKey]
+    connection: PooledConnection, at: AsOf, groups: Sequence[GroupKey]
 ) -> dict[GroupKey, list[Micros]]:
     """The requested times of the compactions of ``groups`` that were pending, by file group."""
     by_group: dict[GroupKey, list[Micros]] = defaultdict(list)
@@ -80,13 +80,13 @@ async def pending_compactions(
     return by_group
 
 
-async def replaced(connection: AsyncConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
+async def replaced(connection: PooledConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
     """The first ``groups`` file groups after ``after`` that had been replaced."""
     rows = await statements.execute(connection, _REPLACED, _of(at) | _after(after) | {"groups": groups})
     return _replaced_groups(rows)
 
 
-async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
+async def replacement(connection: PooledConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
     """The replacement of a file group; None if it had not been replaced."""
     replacements = _replaced_groups(await statements.execute(connection, _REPLACEMENT, _of(at) | _one(group)))
     assert len(replacements) <= 1, "a file group is replaced once"
@@ -94,7 +94,7 @@ async def replacement(connection: AsyncConnection, at: AsOf, group: GroupKey) ->
 
 
 async def history(
-    connection: AsyncConnection, at: AsOf, group: GroupKey
+    connection: PooledConnection, at: AsOf, group: GroupKey
 ) -> tuple[list[FileOfInstant], set[FileOfInstant]]:
     """The files that a file group had published, and those among them that cleans have planned to delete.
 
@@ -106,7 +106,7 @@ async def history(
 
 
 async def groups_before_or_on(
-    connection: AsyncConnection,
+    connection: PooledConnection,
     at: AsOf,
     before_or_on: Micros,
     partition_path: str | None,
@@ -123,7 +123,7 @@ async def groups_before_or_on(
 
 
 async def files_before_or_on(
-    connection: AsyncConnection, at: AsOf, before_or_on: Micros, groups: Sequence[GroupKey]
+    connection: PooledConnection, at: AsOf, before_or_on: Micros, groups: Sequence[GroupKey]
 ) -> list[FileOfInstant]:
     """The newest base file of a time or before of each of ``groups``, and the logs up to the next base file."""
     parameters = _of(at) | _named(groups) | {"before_or_on": before_or_on}
@@ -132,7 +132,7 @@ async def files_before_or_on(
 
 
 async def files_of(
-    connection: AsyncConnection, at: AsOf, names: Sequence[GroupName]
+    connection: PooledConnection, at: AsOf, names: Sequence[GroupName]
 ) -> dict[GroupName, list[FileOfInstant]]:
     """The files in the slices of file groups, base file first, then the log files by completion time."""
     by_name: dict[GroupName, list[FileOfInstant]] = defaultdict(list)
@@ -154,7 +154,7 @@ async def files_of(
 
 
 async def last_replaced(
-    connection: AsyncConnection, at: AsOf, buckets: Sequence[BucketName]
+    connection: PooledConnection, at: AsOf, buckets: Sequence[BucketName]
 ) -> dict[BucketName, str]:
     """The file id of the last file group of each bucket that was replaced, if there was one."""
     if not buckets:

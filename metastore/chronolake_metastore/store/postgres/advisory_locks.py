@@ -73,5 +73,5 @@ async def leadership(database: Database, worker: str) -> AsyncIterator[Reader | 
         except BaseException:
             # The connection may be lost: rolling back would fail, and its error would hide this one. A worker
             # must not miss that it is to stop.
-            await election.invalidate()
+            await election.close()
             raise

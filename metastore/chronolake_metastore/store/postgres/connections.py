@@ -54,6 +54,11 @@ _PUSHES_MAX: Final = 2
 _PUSH_MS: Final = 1
 """How long to wait until PostgreSQL has taken more, in milliseconds: nothing else runs meanwhile."""
 _Key = tuple[str, tuple[int, ...]]
+PREPARED_MAX: Final = 300
+"""The most prepared statements of a connection, for each takes memory of PostgreSQL; then all begin anew."""
+KEPT_LENGTH_MAX: Final = 16_384
+"""A longer statement, such as that of a large filter, is not kept: it hardly comes again."""
+_DISCARD: Final = b"DEALLOCATE ALL"
 
 
 class StatementResult(msgspec.Struct, frozen=True):
@@ -109,6 +114,8 @@ class _Sent(msgspec.Struct, frozen=True):
 
 _END: Final = _Sent()
 """The request that ends a pipeline."""
+_DISCARDED: Final = _Sent()
+"""The request to discard all prepared statements."""
 
 
 class _Pipeline:
@@ -128,7 +135,8 @@ class _Pipeline:
         transformer: abc.Transformer = Transformer(self._connection)
         try:
             self._pgconn.enter_pipeline_mode()
-            sent = [
+            sent = self._discarded()
+            sent += [
                 query for sql, parameters in statements for query in self._send(transformer, sql, parameters)
             ]
             self._pgconn.pipeline_sync()
@@ -141,15 +149,25 @@ class _Pipeline:
             raise
         return self._answered(transformer, sent, results)
 
+    def _discarded(self) -> list[_Sent]:
+        """Discard all prepared statements, if they have become too many."""
+        if len(self._prepared) < PREPARED_MAX:
+            return []
+        self._prepared.clear()
+        self._pgconn.send_query_params(_DISCARD, None)
+        return [_DISCARDED]
+
     def _send(self, transformer: abc.Transformer, sql: str, parameters: Mapping[str, Any]) -> list[_Sent]:
-        text, names = _parsed(sql)
+        is_kept = len(sql) <= KEPT_LENGTH_MAX
+        text, names = _parsed(sql) if is_kept else _parsed.__wrapped__(sql)
         bound = bind(sql, parameters)
         values = transformer.dump_sequence([bound[name] for name in names], [PyFormat.AUTO] * len(names))
         types, formats = transformer.types, transformer.formats
         key = sql, types or ()
         sent = []
         if (name := self._prepared.get(key)) is None:
-            name = f"together_{next(self._numbers)}".encode()
+            # The statement without a name lasts until the next one.
+            name = f"together_{next(self._numbers)}".encode() if is_kept else b""
             self._pgconn.send_prepare(name, text, types)
             sent.append(_Sent(key, name))
         self._pgconn.send_query_prepared(name, values, formats)
@@ -177,8 +195,9 @@ class _Pipeline:
                 raise errors.error_from_result(result, self._connection.info.encoding)
             if query is _END:
                 return answered
-            if query.prepares is not None:
+            if query.prepares is not None and query.name:
                 self._prepared[query.prepares] = query.name
+            if query.prepares is not None or query is _DISCARDED:
                 continue
             transformer.set_pgresult(result)
             rows = transformer.load_rows(0, result.ntuples, tuple) if result.ntuples else []
@@ -207,7 +226,7 @@ def _answers(pgconn: Any) -> abc.PQGen[list[PGresult]]:
     return answers
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=1_024)
 def _parsed(sql: str) -> tuple[bytes, tuple[str, ...]]:
     """The statement with numbered parameters, and their names in that order."""
     names: dict[str, int] = {}
@@ -288,16 +307,18 @@ def context() -> AdaptersMap:
 
 def bind(sql: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """The ``parameters`` of ``sql``, with a list wherever ``sql`` declares an array made into one."""
-    declared = _declared(sql)
+    declared = _declared(sql) if len(sql) <= KEPT_LENGTH_MAX else _declared.__wrapped__(sql)
     if not declared:
         return parameters
     bound = dict(parameters)
     for name, type_name in declared:
-        bound[name] = _encode(type_name, bound[name])
+        # Others are an array that is text already, or none at all.
+        if isinstance(bound[name], list | tuple):
+            bound[name] = _encode(type_name, bound[name])
     return bound
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=1_024)
 def _declared(sql: str) -> tuple[tuple[str, str], ...]:
     return tuple({(name, type_name) for name, type_name in _DECLARED.findall(sql) if type_name in _ELEMENTS})
 

@@ -12,14 +12,14 @@ from typing import Final
 import psycopg
 import sqlalchemy
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy.engine.interfaces import IsolationLevel
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store.postgres import rested_connections, schema, sessions, statements
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.outages import Outages
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 from chronolake_metastore.store.postgres.sessions import SessionSettings, session_settings
 from chronolake_metastore.store.postgres.stream_slots import StreamSlots
 from chronolake_model import base_paths
@@ -134,9 +134,14 @@ def _reason(exc: BaseException) -> str:
     return lines[0] if lines else type(exc).__name__
 
 
-Reader = AsyncConnection
+_BEGIN_READING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_PROBING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ"
+_BEGIN_NOTE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
+Reader = PooledConnection
 """A connection for queries. Only the store uses its content."""
-Connection = AsyncConnection
+Connection = PooledConnection
 """A connection for notes, which may write."""
 
 
@@ -172,34 +177,26 @@ class Database:
         identifying = session_settings(
             settings, parameters={"statement_timeout": int(IDENTIFYING_SECONDS_MAX * 1_000)}
         )
-        self._identifying = self._pool(
-            identifying, IDENTIFYING_CONNECTIONS, IDENTIFYING_SECONDS_MAX + 1.0, "AUTOCOMMIT"
-        )
+        self._identifying = self._pool(identifying, IDENTIFYING_CONNECTIONS, IDENTIFYING_SECONDS_MAX + 1.0)
         self._following = self._pool(reading, FOLLOWING_CONNECTIONS, SILENT_SECONDS_MAX)
         self._electing = self._pool(reading, ELECTING_CONNECTIONS, SILENT_SECONDS_MAX)
-        self._only_reading = self._engine.execution_options(postgresql_readonly=True)
 
     @functools.cached_property
     def archive(self) -> object | None:
         """The archive that has what has left the database; it is opened when it is needed."""
         return self._open_archive()
 
-    def _pool(
-        self,
-        settings: SessionSettings,
-        size: int,
-        silent_seconds: float,
-        isolation_level: IsolationLevel = "REPEATABLE READ",
-    ) -> AsyncEngine:
+    def _pool(self, settings: SessionSettings, size: int, silent_seconds: float) -> AsyncEngine:
         engine = create_async_engine(
             "postgresql+psycopg://",
-            async_creator=lambda: self._connect(settings, silent_seconds),
+            async_creator=lambda: self._connect_pooled(settings, silent_seconds),
             pool_size=size,
             max_overflow=0,
             pool_timeout=10,
             # The connection that was used last has its statements prepared.
             pool_use_lifo=True,
-            isolation_level=isolation_level,
+            # Transactions begin by a statement of their own.
+            isolation_level="AUTOCOMMIT",
         )
         rested_connections.check(engine)
         return engine
@@ -216,6 +213,12 @@ class Database:
     async def connect_for_whole_log(self) -> BoundedConnection:
         """A connection that may rest between two statements; raises ``DatabaseUnavailable``."""
         return await self._connect(self._reading_whole_log, None)
+
+    async def _connect_pooled(self, settings: SessionSettings, silent_seconds: float) -> BoundedConnection:
+        made = await self._connect(settings, silent_seconds)
+        # psycopg would discard all prepared statements when the pool rolls back.
+        made.prepare_threshold = None
+        return made
 
     async def _connect(self, settings: SessionSettings, silent_seconds: float | None) -> BoundedConnection:
         try:
@@ -240,26 +243,38 @@ class Database:
             raise
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[AsyncConnection]:
+    async def reading(self) -> AsyncIterator[Reader]:
         """A transaction that PostgreSQL lets only read. All its statements see one moment of the database."""
-        async with self._reading_from(self._only_reading) as connection:
+        async with self._reading_from(self._engine, _BEGIN_READING) as connection:
             yield connection
 
     @asynccontextmanager
-    async def identifying(self) -> AsyncIterator[AsyncConnection]:
+    async def identifying(self) -> AsyncIterator[Reader]:
         """As ``watching``, for identifying callers: on connections of its own, for short statements."""
         async with self._reading_from(self._identifying) as connection:
             yield connection
 
     @asynccontextmanager
-    async def _reading_from(self, engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    async def _reading_from(self, pool: AsyncEngine, begin: str | None = None) -> AsyncIterator[Reader]:
         try:
-            with self.errors():
-                async with engine.connect() as connection:
-                    yield connection
-        except sqlalchemy.exc.DBAPIError as exc:
+            async with self._pooled(pool, begin) as connection:
+                yield connection
+        except psycopg.Error as exc:
             await self.refuse_unknown_schema(exc)
             raise
+
+    @asynccontextmanager
+    async def _pooled(self, pool: AsyncEngine, begin: str | None = None) -> AsyncIterator[PooledConnection]:
+        """A connection of a pool, which rolls back what is not committed. ``begin`` begins a transaction."""
+        with self.errors():
+            async with pool.connect() as pooled:
+                made = (await pooled.get_raw_connection()).driver_connection
+                assert isinstance(made, BoundedConnection)
+                try:
+                    yield PooledConnection(made, begin)
+                finally:
+                    if made.closed:
+                        await pooled.invalidate()
 
     async def refuse_unknown_schema(self, failure: Exception) -> None:
         """Raise ``SchemaUnknown`` when a statement failed because the database was migrated meanwhile."""
@@ -274,49 +289,46 @@ class Database:
             ) from failure
 
     @asynccontextmanager
-    async def following(self) -> AsyncIterator[AsyncConnection]:
-        """As ``reading``, for followers of the log: on connections of their own."""
-        with self.errors():
-            async with self._following.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-                yield connection
+    async def following(self) -> AsyncIterator[Reader]:
+        """As ``watching``, for followers of the log: on connections of their own."""
+        async with self._pooled(self._following) as connection:
+            yield connection
 
     @asynccontextmanager
-    async def probing(self) -> AsyncIterator[AsyncConnection]:
+    async def probing(self) -> AsyncIterator[Reader]:
         """As ``reading``, for asking how the database is: on connections that are soon given up."""
-        with self.errors():
-            async with self._probing.connect() as connection:
-                yield connection
+        async with self._pooled(self._probing, _BEGIN_PROBING) as connection:
+            yield connection
 
     @asynccontextmanager
-    async def watching(self) -> AsyncIterator[AsyncConnection]:
+    async def watching(self) -> AsyncIterator[Reader]:
         """As ``probing``; each statement is a transaction of its own."""
-        with self.errors():
-            async with self._probing.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-                yield connection
+        async with self._pooled(self._probing) as connection:
+            yield connection
 
     @asynccontextmanager
-    async def electing(self) -> AsyncIterator[AsyncConnection]:
+    async def electing(self) -> AsyncIterator[Reader]:
         """A transaction, READ COMMITTED, that only takes an advisory lock and may then be idle for long.
 
-        It must read no table: it would block migrations, and others would wait for its snapshot.
+        Raises ``ConnectionLost`` at its end if it has ended before. It must read no table: it would block
+        migrations, and others would wait for its snapshot.
         """
-        with self.errors():
-            async with self._electing.execution_options(isolation_level="READ COMMITTED").begin() as connection:
-                yield connection
+        async with self._pooled(self._electing, _BEGIN_NOTE) as connection:
+            yield connection
+            await connection.commit()
 
     @asynccontextmanager
-    async def committing(self) -> AsyncIterator[AsyncConnection]:
+    async def committing(self) -> AsyncIterator[Connection]:
         """A transaction, READ COMMITTED, that commits at the end of the block if that does not raise."""
-        with self.errors():
-            async with self._engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
-                yield connection
+        async with self._pooled(self._engine, _BEGIN_NOTE) as connection:
+            yield connection
+            await connection.commit()
 
     @asynccontextmanager
-    async def autocommit(self) -> AsyncIterator[AsyncConnection]:
+    async def autocommit(self) -> AsyncIterator[Connection]:
         """A connection on which each statement is a transaction of its own, READ COMMITTED."""
-        with self.errors():
-            async with self._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-                yield connection
+        async with self._pooled(self._engine) as connection:
+            yield connection
 
     async def close(self) -> None:
         """Give the pool's connections back."""
@@ -332,16 +344,13 @@ class Database:
             await sessions.refuse_lost(self.connect)
 
 
-async def keeps_session(connection: AsyncConnection) -> bool:
+async def keeps_session(connection: Reader) -> bool:
     """Whether the connection still has the session that was set up for it."""
-    raw = await connection.get_raw_connection()
-    made = raw.driver_connection
-    assert isinstance(made, BoundedConnection)
     rows = await statements.execute(connection, sessions.MARK)
-    return bool(rows.scalar_one() == made.mark)
+    return bool(rows.scalar_one() == connection.mark)
 
 
-async def revision(connection: AsyncConnection) -> str | None:
+async def revision(connection: Reader) -> str | None:
     """The revision that the database's schema has; none when it was never migrated."""
     exists = await statements.execute(
         connection, "SELECT to_regclass('chronolake.alembic_version') IS NOT NULL"
@@ -349,7 +358,8 @@ async def revision(connection: AsyncConnection) -> str | None:
     if not exists.scalar_one():
         return None
     rows = await statements.execute(connection, "SELECT version_num FROM chronolake.alembic_version")
-    return rows.scalar_one_or_none()
+    found: str | None = rows.scalar_one_or_none()
+    return found
 
 
 async def is_read_only(database: Database) -> bool:
@@ -367,11 +377,11 @@ async def is_read_only(database: Database) -> bool:
             )
             if not rows.scalar_one():
                 return False
-            await connection.invalidate()
+            await connection.close()
     return True
 
 
-async def xmin_age(connection: AsyncConnection) -> int:
+async def xmin_age(connection: Reader) -> int:
     """Transactions since the oldest one that is still open; a reader of the log must not pass it."""
     age = await statements.execute(
         connection,

@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from psycopg import sql
-from sqlalchemy import JSON, BigInteger, Column, CursorResult, DateTime, Integer, Text, Uuid
+from sqlalchemy import JSON, BigInteger, Column, DateTime, Integer, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore.store.postgres import schema
+from chronolake_metastore.store.postgres.pooled import FoundRows, PooledConnection
 
 _PARAMETER_TYPES: Final = {
     BigInteger: "bigint",
@@ -72,6 +72,9 @@ def _rows(columns: Sequence[Column[Any]]) -> str:
 _BEGUN: Final = tuple(column for column in _INSTANT if column.name in SET_AT_BEGIN)
 _INSTANT_FRAGMENTS: Final[Mapping[str, str]] = {
     "{instant}": ", ".join(map(_read, _INSTANT)),
+    "{instant_without_plan}": ", ".join(
+        "NULL" if column.name == "plan" else _read(column) for column in _INSTANT
+    ),
     "{instant_names}": ", ".join(column.name for column in _INSTANT),
     "{instant_rows}": _rows(_INSTANT),
     "{instant_values}": ", ".join(map(_saved, _INSTANT)),
@@ -135,7 +138,8 @@ _FRAGMENTS: Final = {
 def load(name: str) -> str:
     """The statement in ``sql/<name>.sql``; ``name`` is ``noun/what it does``.
 
-    ``%(name)s`` in it is a parameter. ``{instant}`` stands for the columns of the instant ``i``, ``{file}`` for
+    ``%(name)s`` in it is a parameter. ``{instant}`` stands for the columns of the instant ``i``,
+    ``{instant_without_plan}`` for the same with a null in place of the plan, ``{file}`` for
     those of the file ``f``, ``{token}`` for those of the token ``t`` with the name ``n``, ``{pending}`` for
     whether the instant was pending, ``{ranges}`` for ranges of names and ``{in_range}`` for whether the table
     ``t`` is in one, ``{instant_...}`` and ``{begun_...}`` for parts of the statements that save and add
@@ -148,10 +152,10 @@ def load(name: str) -> str:
 
 
 async def execute(
-    connection: AsyncConnection, statement: str, parameters: Mapping[str, object] = MappingProxyType({})
-) -> CursorResult[*tuple[Any, ...]]:
-    """Run a statement that is a text; one that is built from parts runs by ``connection.execute``."""
-    return await connection.exec_driver_sql(statement, dict(parameters))
+    connection: PooledConnection, statement: str, parameters: Mapping[str, object] = MappingProxyType({})
+) -> FoundRows:
+    """Run a statement."""
+    return await connection.execute(statement, parameters)
 
 
 def with_literals(statement: str, values: Mapping[str, object], **fragments: sql.Composable) -> str:

@@ -14,11 +14,11 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from chronolake_metastore import errors
 from chronolake_metastore.store.postgres import connections, engine, schema, statements
 from chronolake_metastore.store.postgres.connections import BoundedConnection
+from chronolake_metastore.store.postgres.pooled import PooledConnection
 
 Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
@@ -62,10 +62,9 @@ class Query(Generic[ResultT]):
         return result
 
 
-async def read(connection: AsyncConnection, query: Query[ResultT]) -> ResultT:
+async def read(connection: PooledConnection, query: Query[ResultT]) -> ResultT:
     """Run a query on a connection for reading."""
-    rows = await statements.execute(connection, query.sql, query.parameters)
-    return query.decode([tuple(row) for row in rows])
+    return query.decode(await statements.execute(connection, query.sql, query.parameters))
 
 
 def no_rows(rows: Rows) -> None:
