@@ -1,6 +1,6 @@
 -- The file groups that changed in a range of times, each with its base files in a state and its parent, in order. A group
--- without one, or of more than the limit of groups, has a row without a file. If no group has changed, there is one
--- row without a group. The first column is the time since which PostgreSQL has all files (complete_from).
+-- without such a file has a row without one; so has each group, if there are as many as the limit. If no group has
+-- changed, there is one row without a group. The first column is the time of complete_from.sql.
 WITH changed AS MATERIALIZED ({changed_groups})
 SELECT
     complete.since,
