@@ -172,7 +172,9 @@ def test_a_frame_outlives_a_change_of_columns_until_one_of_its_own_is_gone(
         third.collect()
 
 
-def test_create_table_is_refused_and_leaves_no_entry(spark: SparkSession, table: SparkTable) -> None:
+def test_create_table_is_refused_and_leaves_no_entry(
+    spark: SparkSession, table: SparkTable, reader: Callable[..., DataFrameReader]
+) -> None:
     writes: list[Callable[[], object]] = [
         lambda: spark.sql(f"create table t_made using chronolake options (table '{table.name}')"),
         lambda: spark.sql("create table t_made (id long) using `chronolake`"),
@@ -185,6 +187,7 @@ def test_create_table_is_refused_and_leaves_no_entry(spark: SparkSession, table:
         with pytest.raises(IllegalArgumentException, match=r"only in a catalog of Chronolake"):
             write()
     assert not spark.catalog.tableExists("t_made")
+    reader().load()  # A session has the catalog ``chronolake_format`` from its first read on.
     with pytest.raises(IllegalArgumentException, match=r"lake\.shop\.orders"):
         spark.table("chronolake_format.shop.orders")
     with python_only(spark):
