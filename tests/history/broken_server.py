@@ -32,7 +32,7 @@ from chronolake_metastore.queries import files as queried_files
 from chronolake_metastore.service import registry
 from chronolake_metastore.store import catalog, feed, outcomes
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Session, Statement, Transaction
 from chronolake_model.files import Snapshot
 from chronolake_model.times import Micros
@@ -158,7 +158,7 @@ def _keep_names(server: MonkeyPatch) -> None:
     get_table = catalog.get_table
     kept: dict[str, tuple[float, Table | None]] = {}
 
-    async def keep_table(connection: PooledConnection, name: str) -> Table | None:
+    async def keep_table(connection: Connection, name: str) -> Table | None:
         if name not in kept or kept[name][0] < time.monotonic() - KEPT_SECONDS:
             kept[name] = (time.monotonic(), await get_table(connection, name))
         return kept[name][1]

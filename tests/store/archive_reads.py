@@ -26,7 +26,8 @@ from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import FeedEntry
 from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.markers import InstantRef
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros
@@ -148,7 +149,7 @@ class _Reads:
             (*instant, payloads[f"{version}"]) for instant, (version,) in zip(instants, versions, strict=True)
         ]
 
-    async def compare_order(self, connection: Reader, borders: list[int]) -> None:
+    async def compare_order(self, connection: Connection, borders: list[int]) -> None:
         for until in borders:
             after = (0, 0)
             is_last = False
@@ -165,7 +166,7 @@ class _Reads:
                 assert until < ALL or is_last == _is_last(page, limit)
                 after = _place(expected[-1]) if expected else after
 
-    async def compare_tables(self, connection: Reader) -> None:
+    async def compare_tables(self, connection: Connection) -> None:
         for table_id, last in self._rows("SELECT table_id, max(version) FROM event GROUP BY table_id"):
             version, is_last = 0, table_id.int == 0
             while not is_last:
@@ -177,7 +178,7 @@ class _Reads:
                 version = expected[-1].version if expected else version
             await self._compare_middle(connection, table_id, last)
 
-    async def _compare_middle(self, connection: Reader, table_id: UUID, last: int) -> None:
+    async def _compare_middle(self, connection: Connection, table_id: UUID, last: int) -> None:
         """Compare single events at random versions, as the first read of another reader."""
         for version in self._draws.sample(range(last), min(3, last)):
             page = self._reader.events_of_table(table_id, version, version + 1, 1, 1)
@@ -186,7 +187,7 @@ class _Reads:
             )
             assert [found.event.hash for found in page.events] == [digest]
 
-    async def compare_across(self, database: Database, connection: Reader, border: LogBorder) -> None:
+    async def compare_across(self, database: Database, connection: Connection, border: LogBorder) -> None:
         """Compare pages that begin before a border and go on after it, though nothing has left the database."""
         tables = self._rows("SELECT table_id FROM clock WHERE version > 0")
         with pytest.MonkeyPatch.context() as patch:
@@ -207,7 +208,7 @@ class _Reads:
                     entries, is_last = page
                     version = entries[-1].version if entries else version
 
-    async def compare_places(self, connection: Reader) -> None:
+    async def compare_places(self, connection: Connection) -> None:
         rows = self._rows("SELECT transaction_id::text::bigint, position, table_id, version FROM event")
         for transaction_id, position, table_id, version in self._draws.sample(rows, min(20, len(rows))):
             assert self._reader.has_event((transaction_id, position))
@@ -220,7 +221,7 @@ class _Reads:
             assert self._reader.time_of_version(table_id, version) == time
             assert self._reader.time_of_version(table_id, 1_000_000) is None
 
-    async def compare_timelines(self, connection: Reader) -> None:
+    async def compare_timelines(self, connection: Connection) -> None:
         for (table_id,) in self._rows("SELECT DISTINCT table_id FROM instant"):
             all_ = await instants.page(connection, table_id, Filter(), None, 1_000)
             whole = [await instants.get(connection, table_id, instant.requested_time) for instant in all_]
@@ -230,7 +231,7 @@ class _Reads:
                 await self._compare_pages(connection, table_id, draw_filter(self._draws, all_))
             await self._compare_completions(connection, table_id, named)
 
-    async def _compare_pages(self, connection: Reader, table_id: UUID, wanted: Filter) -> None:
+    async def _compare_pages(self, connection: Connection, table_id: UUID, wanted: Filter) -> None:
         after, skip, is_cut = None, self._draws.choice((0, 0, 1, 5)), True
         while is_cut:
             limit, bytes_max = self._limits()
@@ -243,7 +244,7 @@ class _Reads:
             if is_cut:
                 after, skip = place(page.instants[-1], wanted), 0
 
-    async def _compare_completions(self, connection: Reader, table_id: UUID, named: list[Micros]) -> None:
+    async def _compare_completions(self, connection: Connection, table_id: UUID, named: list[Micros]) -> None:
         after, until = sorted(self._draws.choices(named, k=2))
         all_ = self._reader.completions(table_id, Micros(0), Micros(ALL), ALL)
         last, _ = await instants.latest_completion(connection, table_id, until)
@@ -257,7 +258,7 @@ class _Reads:
             if (of.action, of.state) == (Action.RESTORE, State.COMPLETED)
         ]
 
-    async def compare_lists(self, connection: Reader) -> None:
+    async def compare_lists(self, connection: Connection) -> None:
         lists = self._rows("SELECT DISTINCT table_id, micros(instant), list FROM event_entry")
         for table_id, instant, name in lists:
             after = -1

@@ -16,13 +16,14 @@ from chronolake_metastore.queries import identity as queries
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import identity
 from chronolake_metastore.store.pending_plans import Place
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from tests.store.history import History
 
 T = TypeVar("T")
 
 
-def run_query(dsn: str, query: Callable[[Reader], Awaitable[T]], *, commit: bool = False) -> T:
+def run_query(dsn: str, query: Callable[[Connection], Awaitable[T]], *, commit: bool = False) -> T:
     """Run ``query`` on a connection of its own and return its result."""
 
     async def run() -> T:
@@ -87,7 +88,7 @@ def test_the_tables_to_claim_are_the_live_ones_in_the_order_of_their_ids(dsn: st
         history.make_table("shop.gone")
         history.drop_table("shop.gone")
 
-    async def pages(connection: Reader) -> list[Place]:
+    async def pages(connection: Connection) -> list[Place]:
         first = await identity.tables(connection, UUID(int=0), 1)
         return [*first, *await identity.tables(connection, first[-1].table_id, 10)]
 

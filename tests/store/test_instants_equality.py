@@ -343,7 +343,7 @@ class Twice:
                 answers.append([(named, other.requested_time) for named, other in left_out])
                 if self.times[table]:
                     named = {"table_id": table_id, "as_of": max(self.times[table])}
-                    answers.append(sorted(await statements.execute(connection, _PUBLISHED, named)))
+                    answers.append(sorted(await connection.execute(_PUBLISHED, named)))
                 answers.append(await partitions.paths(connection, table_id, ""))
             answers.append(await file_queries.changes(TESTER, database, table, None, None, 1_000, None))
             for bucket in BUCKETS:

@@ -10,7 +10,7 @@ import pytest
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
 from chronolake_metastore.store import thinning
-from chronolake_metastore.store.postgres import advisory_locks, statements
+from chronolake_metastore.store.postgres import advisory_locks
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
 from chronolake_metastore.store.postgres.engine import ELECTING_CONNECTIONS, Database
 from chronolake_metastore.workers.registry import WORKERS
@@ -35,7 +35,7 @@ async def database(dsn: str) -> AsyncIterator[Database]:
 async def test_a_leader_that_works_holds_nothing_but_its_lock(database: Database, dsn: str) -> None:
     async with advisory_locks.leadership(database, "reaper") as ours:
         assert ours is not None
-        await statements.execute(ours, "SELECT FROM chronolake.event")
+        await ours.execute("SELECT FROM chronolake.event")
         with psycopg.connect(dsn) as operator:
             found = operator.execute(ELECTION, [AdvisoryLock.WORKER.value]).fetchall()
     assert found == [(None, None, "idle in transaction", 0)]
@@ -74,7 +74,7 @@ async def test_dropping_events_does_not_wait_for_the_transactions_of_leaders(
     async with thinning.opened(database) as session, advisory_locks.leadership(database, "sweeper"):
         assert await session.wait_for_readers()
         async with database.electing() as reader:
-            await statements.execute(reader, "SELECT FROM chronolake.event")
+            await reader.execute("SELECT FROM chronolake.event")
             assert not await session.wait_for_readers()
     await database.close()
 

@@ -12,11 +12,11 @@ from psycopg.conninfo import conninfo_to_dict
 from chronolake_metastore import errors
 from chronolake_metastore.queries import readiness
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import sessions, statements
+from chronolake_metastore.store.postgres import sessions
 from chronolake_metastore.store.postgres.arrow import ArrowStream
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ COMMON = {
 READS = {"statement_timeout": "1min", "idle_in_transaction_session_timeout": "1min", "enable_seqscan": "on"}
 WRITES = {"statement_timeout": "1min", "idle_in_transaction_session_timeout": "15s", "enable_seqscan": "on"}
 LOOKS_UP = WRITES | {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off"}
-Open = Callable[[Database], AbstractAsyncContextManager[PooledConnection]]
+Open = Callable[[Database], AbstractAsyncContextManager[Connection]]
 
 
 @pytest.fixture
@@ -79,8 +79,8 @@ async def test_a_connection_of_a_pool_has_its_settings(
 ) -> None:
     names = [*COMMON, *expected]
     async with connection_of(database) as connection:
-        rows = await statements.execute(
-            connection, "SELECT n, current_setting(n) FROM unnest(%(names)s::text[]) AS n", {"names": names}
+        rows = await connection.execute(
+            "SELECT n, current_setting(n) FROM unnest(%(names)s::text[]) AS n", {"names": names}
         )
         assert {name: value for name, value in rows} == COMMON | expected
 
@@ -136,7 +136,7 @@ async def test_a_pooler_that_takes_a_new_session_for_a_statement_is_refused(data
 
 async def test_a_connection_that_lost_its_session_is_not_ready(database: Database) -> None:
     async with database.probing() as connection:
-        await statements.execute(connection, "RESET ALL")
+        await connection.execute("RESET ALL")
         await connection.commit()
     with pytest.raises(errors.DatabaseUnavailable, match="does not keep sessions"):
         await readiness.check(database)

@@ -18,7 +18,8 @@ from chronolake_metastore.domain.steady_clock import by_wall
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, publication as queries, publication_steps, tables
 from chronolake_metastore.store import clocks, publication as stored, readers
-from chronolake_metastore.store.postgres.engine import Connection, Database
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.publication import Checked
 from chronolake_model import publication as wire
 from chronolake_model.times import Micros, format_time

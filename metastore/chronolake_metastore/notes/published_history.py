@@ -15,7 +15,8 @@ from chronolake_metastore.domain.publication import Position
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import clocks, publication as stored, published_history
-from chronolake_metastore.store.postgres.engine import Connection, Database
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.publication import (
     HISTORY_MERGED,
     HISTORY_ROWS,

@@ -17,7 +17,8 @@ from chronolake_metastore.queries import cleans, tables
 from chronolake_metastore.queries.readers import document
 from chronolake_metastore.queries.timeline import Answers, across_border
 from chronolake_metastore.store import clocks, readers as stored
-from chronolake_metastore.store.postgres.engine import Connection, Database
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.readers import Reader
 from chronolake_model import readers as wire
 from chronolake_model.times import MICROS_PER_SECOND, Bound, Micros, ReadTime

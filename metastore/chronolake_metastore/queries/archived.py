@@ -18,7 +18,8 @@ from chronolake_metastore.store.archived import (
 )
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import FeedEntry
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 
 _LAST_POSITION: Final = 2**63 - 1
 ResultT = TypeVar("ResultT")
@@ -33,7 +34,7 @@ async def ask(database: Database, border: LogBorder, read: Callable[[ArchivedLog
         return await archived.ask(database, border, read)
 
 
-async def is_moved(connection: Reader, border: LogBorder) -> bool:
+async def is_moved(connection: Connection, border: LogBorder) -> bool:
     """Whether rows went to the archive since the border was read, so that an answer of both may lack them."""
     return await archived.border(connection) != border
 
@@ -150,7 +151,7 @@ async def texts_of_table(
         return await archived.entries(connection, found.events, as_text=True)
 
 
-async def end_of(database: Database, connection: Reader) -> Cursor:
+async def end_of(database: Database, connection: Connection) -> Cursor:
     """The place after the last event, as ``feed.end`` gives it."""
     end = await feed.end(connection)
     border = await archived.border(connection) if end == Cursor() else None

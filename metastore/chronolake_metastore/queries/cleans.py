@@ -10,7 +10,8 @@ from chronolake_metastore.domain.instants import format_if
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import tables
 from chronolake_metastore.store import cleans as stored
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.cleans import FILES_TO_CLEAN_MAX, CleanPreview
 from chronolake_model.times import Bound, Micros, ReadTime
 
@@ -23,7 +24,7 @@ def first_servable(table: Table) -> Micros:
     return BEFORE_ALL if table.cleaned_before is None else table.cleaned_before
 
 
-async def as_of(connection: Reader, table: Table, requested: ReadTime | None) -> Micros | None:
+async def as_of(connection: Connection, table: Table, requested: ReadTime | None) -> Micros | None:
     """The completion time of a time-travel read; none for the present. Raises ``HistoryCleaned``."""
     if requested is None or requested is Bound.LATEST:
         return None
@@ -32,7 +33,7 @@ async def as_of(connection: Reader, table: Table, requested: ReadTime | None) ->
     return await servable(connection, table, requested)
 
 
-async def servable(connection: Reader, table: Table, time: Micros) -> Micros:
+async def servable(connection: Connection, table: Table, time: Micros) -> Micros:
     """Return ``time`` if the table can be read as of it; raises ``HistoryCleaned`` otherwise.
 
     Times that a savepoint or the lease of a reader holds can be read after later cleans too.

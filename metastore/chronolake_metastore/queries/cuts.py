@@ -15,7 +15,8 @@ from chronolake_metastore.queries.events import LogPlace
 from chronolake_metastore.store import catalog, cuts as stored, feed
 from chronolake_metastore.store.cuts import StateAt
 from chronolake_metastore.store.event_log import Cursor
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.cuts import Cut, TableAtCut
 from chronolake_model.times import format_time
 
@@ -67,7 +68,7 @@ async def page(
     return Cut(cursors.encode(place.log), place.caught_up, documents, next_cursor)
 
 
-async def _place(database: Database, connection: Reader, cursor: str | None) -> _CutPlace:
+async def _place(database: Database, connection: Connection, cursor: str | None) -> _CutPlace:
     end = await archived.end_of(database, connection)
     if cursor is None:
         caught_up = not await feed.is_held_back(connection)

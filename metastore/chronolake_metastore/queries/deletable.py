@@ -15,7 +15,8 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import identity, tables
 from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
 from chronolake_metastore.store import catalog, clocks, deletable as stored
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.deletable import Deletable, FindDeletable, FindDeletableOrphans, Refusal, RefusedDeletion
 from chronolake_model.markers import DeletedFile
 from chronolake_model.times import Micros
@@ -59,7 +60,7 @@ async def find_deletable_orphans(
 
 async def refusals(
     answers: Answers,
-    connection: Reader,
+    connection: Connection,
     table_id: UUID,
     requested_time: Micros,
     files: Sequence[DeletedFile],
@@ -80,7 +81,7 @@ async def refusals(
 
 async def orphan_refusals(
     answers: Answers,
-    connection: Reader,
+    connection: Connection,
     table_id: UUID,
     files: Sequence[DeletedFile],
     *,
@@ -119,7 +120,7 @@ async def _with_archived(timeline: Timeline, known: Sequence[FileFacts]) -> list
     ]
 
 
-async def _own(connection: Reader, table_id: UUID) -> Table:
+async def _own(connection: Connection, table_id: UUID) -> Table:
     """The table, if it is live and no other table shares its base path."""
     await identity.refuse_foreign_database(connection)
     state = await stored.base_path(connection, table_id)
@@ -146,6 +147,6 @@ async def _own(connection: Reader, table_id: UUID) -> Table:
     return table
 
 
-async def _answer(connection: Reader, table: Table, refusals: list[RefusedDeletion]) -> Deletable:
+async def _answer(connection: Connection, table: Table, refusals: list[RefusedDeletion]) -> Deletable:
     metastore_id = await identity.refuse_foreign_database(connection)
     return Deletable(table.name, str(table.table_id), str(metastore_id), refusals)

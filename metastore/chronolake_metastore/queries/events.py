@@ -17,7 +17,8 @@ from chronolake_metastore.store import archived as stored, feed
 from chronolake_metastore.store.archived import ArchivedLog, LogBorder
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.feed import FeedEntry
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.events import CursorTime, EventPage, LoggedEvent
 from chronolake_model.times import Bound, Micros, Tick, format_time, to_datetime
 
@@ -148,7 +149,7 @@ def place_in_table(after: str | None, table_id: UUID) -> TableInFeed:
     return cursors.in_table(after, TableInFeed, table_id) or TableInFeed(table_id, version=0)
 
 
-async def _version_at(connection: Reader, table_id: UUID, place: LogPlace | TableInFeed) -> int:
+async def _version_at(connection: Connection, table_id: UUID, place: LogPlace | TableInFeed) -> int:
     """The version of a table's last event before a place; raises ``InvalidCursor``."""
     if isinstance(place, TableInFeed):
         cursors.refuse_unless(place.table_id == table_id)

@@ -18,7 +18,8 @@ from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.queries.timeline import Answers, across_border
 from chronolake_metastore.store import slices as stored
 from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.slices import AsOf, GroupName, PendingGroup, ReplacedGroup
 from chronolake_model import slices as wire
 from chronolake_model.times import ReadTime, Tick, format_time
@@ -121,7 +122,7 @@ def _refuse_buckets_of_other_indexes(table: Table, buckets: Sequence[wire.Bucket
 
 
 async def _found(
-    connection: Reader, at: AsOf, names: Sequence[GroupName], tick: Tick
+    connection: Connection, at: AsOf, names: Sequence[GroupName], tick: Tick
 ) -> list[wire.FoundFileGroup]:
     published = await stored.files_of(connection, at, names)
     buckets = [name for name in names if isinstance(name, wire.BucketName)]

@@ -14,7 +14,8 @@ from chronolake_metastore.queries import files, tables
 from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
 from chronolake_metastore.store.files import FIRST
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.scans import Scan
 from chronolake_model.times import Micros, ReadTime, format_time
 
@@ -95,7 +96,7 @@ async def _stored() -> Any:
 
 
 async def _pinned(
-    answers: Answers, connection: Reader, table: Table, as_of: ReadTime | None
+    answers: Answers, connection: Connection, table: Table, as_of: ReadTime | None
 ) -> tuple[Micros, dict[str, str]]:
     """The last completion time up to ``as_of``, and the schema's metadata; raises ``HistoryCleaned``."""
     pinned = await tables.last_completion(answers, connection, table, as_of, None)

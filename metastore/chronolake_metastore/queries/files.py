@@ -19,7 +19,8 @@ from chronolake_metastore.queries.cleans import BEFORE_ALL
 from chronolake_metastore.queries.timeline import COMPLETIONS_MAX, Answers, Timeline, across_border
 from chronolake_metastore.store import files as stored, partitions, scans
 from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
 from chronolake_model.scans import Scan
@@ -111,7 +112,7 @@ async def scan(
     return _page(table, pinned, slices, is_cut=is_cut)
 
 
-async def partition_sets_of(connection: Reader, table: Table, body: Scan, first: str) -> list[PartitionSet]:
+async def partition_sets_of(connection: Connection, table: Table, body: Scan, first: str) -> list[PartitionSet]:
     """The partitions from ``first`` on that could match, with their residuals; raises ``InvalidFilter``."""
     condition = None if body.filter is None else pruning.check(table, body.filter)
     paths = body.partition_paths
@@ -164,7 +165,7 @@ async def changes(
 
 
 async def _changed_groups(
-    connection: Reader,
+    connection: Connection,
     table: Table,
     between: tuple[Micros, Micros],
     after: GroupKey,
@@ -267,7 +268,7 @@ def _head(
 
 
 async def _place(
-    answers: Answers, connection: Reader, table: Table, as_of: ReadTime | None, cursor: str | None
+    answers: Answers, connection: Connection, table: Table, as_of: ReadTime | None, cursor: str | None
 ) -> tuple[Micros | None, GroupKey]:
     """The completion time of a snapshot, and the file group after which its page begins."""
     place = cursors.in_table(cursor, _SnapshotPlace, table.table_id)

@@ -15,7 +15,8 @@ from chronolake_metastore.queries import tables
 from chronolake_metastore.store import iceberg as stored, schemas
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.iceberg import ServedState
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros
 
 SCHEMAS_AT_ONCE = 100
@@ -124,7 +125,7 @@ async def files(
         return await stored.files(connection, table, state, parent, after, limit)
 
 
-async def _head(ctx: Context, connection: Reader, table_name: str) -> stored.TableHead:
+async def _head(ctx: Context, connection: Connection, table_name: str) -> stored.TableHead:
     head = await stored.head(connection, table_name)
     found = await tables.expected(ctx, connection, table_name, None if head is None else head.table)
     assert head is not None, found.name
@@ -132,7 +133,7 @@ async def _head(ctx: Context, connection: Reader, table_name: str) -> stored.Tab
 
 
 async def _refuse_left(
-    connection: Reader, table: Table, state: ServedState, parent: ServedState | None
+    connection: Connection, table: Table, state: ServedState, parent: ServedState | None
 ) -> None:
     first = await stored.complete_from(connection, table.table_id)
     for of_state in (state, parent):

@@ -8,7 +8,8 @@ from chronolake_metastore import errors
 from chronolake_metastore.store import identity, recorded_events
 from chronolake_metastore.store.identity import Identity, LastEvent
 from chronolake_metastore.store.pending_plans import Place
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.deletable import LogHead
 
 
@@ -34,7 +35,7 @@ async def refuse_earlier_state(database: Database, table_id: UUID, recorded: Log
     raise errors.MetastoreMoved(str(present.metastore_id), f"its database is an earlier state: {reason}")
 
 
-async def refuse_foreign_database(connection: Reader) -> UUID:
+async def refuse_foreign_database(connection: Connection) -> UUID:
     """The metastore's id; raises ``MetastoreMoved`` when the database was copied since it was claimed."""
     present = await identity.get(connection)
     if not present.is_of_this_database:

@@ -17,7 +17,8 @@ from chronolake_metastore.queries import cursors, paging, tables, timeline_pages
 from chronolake_metastore.queries.timeline import Answers, Timeline, across_border
 from chronolake_metastore.store import clocks
 from chronolake_metastore.store.instants import Filter
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model import instants as wire
 from chronolake_model.times import Micros, Tick, format_time
 
@@ -42,7 +43,7 @@ async def get(
 
 
 async def find(
-    answers: Answers, ctx: Context, connection: Reader, table_name: str, requested_time: Micros
+    answers: Answers, ctx: Context, connection: Connection, table_name: str, requested_time: Micros
 ) -> tuple[Table, instants.Instant]:
     """A table and an instant of it; raises ``TableNotFound``, ``InstantNotFound`` or ``ArchiveNeeded``."""
     table = await tables.find(ctx, connection, table_name)
@@ -149,7 +150,7 @@ def _plan_document(plan: PlannedWork, tick: Tick) -> wire.RecordedPlan:
     )
 
 
-async def _wall_offset(connection: Reader, found: Sequence[instants.Instant]) -> int:
+async def _wall_offset(connection: Connection, found: Sequence[instants.Instant]) -> int:
     """The offset by which leases are shown; instants that have ended have none."""
     has_leases = any(instant.lease_expires_at is not None for instant in found)
     return await clocks.wall_offset(connection) if has_leases else 0

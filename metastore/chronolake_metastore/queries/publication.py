@@ -38,7 +38,8 @@ from chronolake_metastore.store import (
 )
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.publication import Changed, PublicationProgress
 from chronolake_model import publication as wire
 from chronolake_model.publication import PublicationState, PublicationStep
@@ -191,7 +192,7 @@ async def _page_of_steps(
     )
 
 
-async def _find(ctx: Context, connection: Reader, table_name: str) -> tuple[Table, PublicationProgress]:
+async def _find(ctx: Context, connection: Connection, table_name: str) -> tuple[Table, PublicationProgress]:
     table = await tables.find(ctx, connection, table_name)
     return table, await stored.get(connection, table.table_id)
 

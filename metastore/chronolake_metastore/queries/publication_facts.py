@@ -22,7 +22,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries.publication_log import TableLog
 from chronolake_metastore.store import publication as stored
 from chronolake_metastore.store.archived import EventRows
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.file_names import FileKind
 from chronolake_model.files import FileGroupName
 from chronolake_model.times import Micros
@@ -34,7 +34,7 @@ FactT = TypeVar("FactT")
 class FactLoading:
     """Loads facts by the requested times of instants; without instants there is no query."""
 
-    def __init__(self, connection: Reader, log: TableLog, table: Table) -> None:
+    def __init__(self, connection: Connection, log: TableLog, table: Table) -> None:
         self._connection = connection
         self._log = log
         self._archived = EventRows()

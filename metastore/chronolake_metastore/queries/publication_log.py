@@ -27,7 +27,8 @@ from chronolake_metastore.store.archived import (
     FirstEvent,
     LogBorder,
 )
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros, format_time
 
 EVENTS_MAX: Final = 500
@@ -74,7 +75,7 @@ class RowsArchived(Exception):
 class Logs:
     """The logs of tables in a transaction that reads, with what the archive gave before it."""
 
-    def __init__(self, connection: Reader, found: ArchivedRows) -> None:
+    def __init__(self, connection: Connection, found: ArchivedRows) -> None:
         self.connection = connection
         self._found = found
 
@@ -91,7 +92,7 @@ class TableLog:
 
     def __init__(
         self,
-        connection: Reader,
+        connection: Connection,
         table_id: UUID,
         first: FirstEvent,
         border: LogBorder | None,

@@ -21,7 +21,7 @@ from chronolake_metastore.domain.tables import Definition, Table
 from chronolake_metastore.queries.publication_facts import FactLoading
 from chronolake_metastore.queries.publication_log import Logs, TableLog
 from chronolake_metastore.store import partitions, publication as stored, schemas
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.publication import HiddenLog, SharedPlan
 from chronolake_model.file_names import FileKind, relative_path
 from chronolake_model.times import MICROS_MAX, Micros
@@ -87,14 +87,14 @@ def _before(page: Sequence[LogEvent], pause: Pause | None) -> list[LogEvent]:
     return [event for event in page if pause is None or event.version < pause.version]
 
 
-async def definitions_behind(connection: Reader, table: Table, version: int) -> list[Definition]:
+async def definitions_behind(connection: Connection, table: Table, version: int) -> list[Definition]:
     """The definitions that the table had since a version, the one of then among them."""
     definitions = await _definitions(connection, table, MICROS_MAX)
     first = max((at for at, _ in definitions if at <= version), default=0)
     return [definition for at, definition in definitions if at >= first]
 
 
-async def head_reason(connection: Reader, table: Table, time: Micros) -> str | None:
+async def head_reason(connection: Connection, table: Table, time: Micros) -> str | None:
     """Why Hudi's readers cannot read the table as it is; None if they can. ``time`` is its last."""
     reason = publishable.obstacle(table.definition)
     if reason is not None:
@@ -118,14 +118,16 @@ async def head_reason(connection: Reader, table: Table, time: Micros) -> str | N
     )
 
 
-async def _reason_of_logs(connection: Reader, table: Table, time: Micros, definition: Definition) -> str | None:
+async def _reason_of_logs(
+    connection: Connection, table: Table, time: Micros, definition: Definition
+) -> str | None:
     reason = publishable.log_obstacle(definition)
     if reason is None or not await stored.has_live_logs(connection, table.table_id, time):
         return None
     return reason
 
 
-async def _reason_of_partitions(connection: Reader, table: Table, time: Micros) -> str | None:
+async def _reason_of_partitions(connection: Connection, table: Table, time: Micros) -> str | None:
     """Why Hudi's readers cannot read one of the partitions of a state that is published at once."""
     if not table.definition.partition_fields:
         return None
@@ -135,7 +137,7 @@ async def _reason_of_partitions(connection: Reader, table: Table, time: Micros) 
     return None if live is None else published_partitions.obstacle(table.definition, live)
 
 
-async def _definitions(connection: Reader, table: Table, until: int) -> list[tuple[int, Definition]]:
+async def _definitions(connection: Connection, table: Table, until: int) -> list[tuple[int, Definition]]:
     """Each definition that the table had, by the version of the event that made it, in order."""
     changes = await stored.changes_of_table(connection, table.table_id, until)
     made: dict[int, Any] = {event.version: event for event in changes}
@@ -165,7 +167,7 @@ async def _definitions(connection: Reader, table: Table, until: int) -> list[tup
 
 
 async def _find_pause(
-    connection: Reader,
+    connection: Connection,
     table: Table,
     page: Sequence[LogEvent],
     definitions: Sequence[tuple[int, Definition]],
@@ -204,7 +206,7 @@ async def _find_pause(
 
 
 async def _find_pause_of_logs(
-    connection: Reader, table: Table, page: Sequence[LogEvent], hidden_until: int, pause: Pause | None
+    connection: Connection, table: Table, page: Sequence[LogEvent], hidden_until: int, pause: Pause | None
 ) -> Pause | None:
     """The pause at the first log file that Hudi's readers would leave out, if it is before ``pause``."""
     shown = [event for event in page if event.version > hidden_until]
@@ -221,7 +223,7 @@ async def _find_pause_of_logs(
 
 
 async def _find_pause_of_plans(
-    connection: Reader, table: Table, page: Sequence[LogEvent], hidden_until: int, pause: Pause | None
+    connection: Connection, table: Table, page: Sequence[LogEvent], hidden_until: int, pause: Pause | None
 ) -> Pause | None:
     """The pause at the first plan of a compaction that shares a file group, if it is before ``pause``."""
     versions = {event.time: event.version for event in _compactions(page) if event.version > hidden_until}
@@ -246,7 +248,7 @@ def _compactions(page: Sequence[LogEvent]) -> list[LogEvent]:
 
 
 async def _find_hidden_log(
-    connection: Reader, table: Table, after: Micros, until: Micros, *, live_only: bool = False
+    connection: Connection, table: Table, after: Micros, until: Micros, *, live_only: bool = False
 ) -> HiddenLog | None:
     if table.definition.type is not TableType.MERGE_ON_READ:
         return None
@@ -276,7 +278,7 @@ def _find_unreadable_files(material: Material, hidden_until: int) -> Pause | Non
 
 
 async def _unreadable_files(
-    connection: Reader, table: Table, time: Micros, versions: dict[int, str]
+    connection: Connection, table: Table, time: Micros, versions: dict[int, str]
 ) -> UnreadableFiles | None:
     return await stored.unreadable_files(connection, table.table_id, time, list(versions)) if versions else None
 

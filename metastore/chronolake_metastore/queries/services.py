@@ -26,7 +26,8 @@ from chronolake_metastore.domain.services import CleanFacts, Held, Look, Round, 
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.queries import cursors, tables
 from chronolake_metastore.store import catalog, cleans as stored_cleans, clocks, services as stored
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.services import CompletedRun, PendingPlans, UndoneService, WaitingService
 from chronolake_model import services as wire
 from chronolake_model.files import FileGroupName
@@ -171,7 +172,7 @@ async def totals(database: Database) -> stored.ServiceTotals:
         return await stored.totals(connection)
 
 
-async def _parts(connection: Reader, asking: _Asking) -> list[_Part]:
+async def _parts(connection: Connection, asking: _Asking) -> list[_Part]:
     if not asking.policies.are_on and not asking.force:
         message = f"{SERVICES_ENABLED} is false"
         return [_held([Held(service, HeldReason.OFF, message) for service in sorted(asking.wanted)])]
@@ -198,7 +199,7 @@ def _held(held: Sequence[Held]) -> _Part:
     return _Part(Round([], held))
 
 
-async def _compactions(connection: Reader, asking: _Asking) -> _Part:
+async def _compactions(connection: Connection, asking: _Asking) -> _Part:
     wanted, policy, table_id = asking.wanted & _LOGS, asking.policies.compaction, asking.table.table_id
     if asking.table.definition.type is not TableType.MERGE_ON_READ:
         message = "a copy-on-write table has no log files"
@@ -221,7 +222,7 @@ async def _compactions(connection: Reader, asking: _Asking) -> _Part:
     return _Part(await _apart(plan, await stored.log_groups(connection, table_id, regex)))
 
 
-async def _clusterings(connection: Reader, asking: _Asking, compacted: Set[FileGroupName]) -> _Part:
+async def _clusterings(connection: Connection, asking: _Asking, compacted: Set[FileGroupName]) -> _Part:
     policy, table_id = asking.policies.clustering, asking.table.table_id
     refusal = clusterings.refusal(asking.table, policy, force=asking.force)
     if refusal is not None:
@@ -248,7 +249,7 @@ async def _clusterings(connection: Reader, asking: _Asking, compacted: Set[FileG
     return _Part(of_round, look=SavedLook(digest, next_look) if has_looked and next_look is not None else None)
 
 
-async def _partitions(connection: Reader, asking: _Asking, look: Look, *, is_whole: bool) -> Choice:
+async def _partitions(connection: Connection, asking: _Asking, look: Look, *, is_whole: bool) -> Choice:
     """The partitions to look at. A round whose trigger has not fired looks only at what others left out."""
     policy, table_id = asking.policies.clustering, asking.table.table_id
     if not is_whole and look.seen_until:
@@ -259,7 +260,7 @@ async def _partitions(connection: Reader, asking: _Asking, look: Look, *, is_who
     return clusterings.partitions_of(policy, changed, of_table, asking.now.wall)
 
 
-async def _clean(connection: Reader, asking: _Asking) -> _Part:
+async def _clean(connection: Connection, asking: _Asking) -> _Part:
     policy, table = asking.policies.cleaning, asking.table
     history = await stored.clean_history(connection, table, policy, asking.now.steady)
     refusal = services.clean_refusal(policy, history, force=asking.force)
@@ -310,18 +311,20 @@ def _time(table: Table, time: Micros | None) -> str | None:
 
 
 async def _is_empty_due(
-    connection: Reader, table: Table, scope: cleans.CleanScope, bounds: cleans.CleanBounds, now: Now
+    connection: Connection, table: Table, scope: cleans.CleanScope, bounds: cleans.CleanBounds, now: Now
 ) -> bool:
     """Whether a clean without files is due. No executor has work, so a preview does not show it."""
     retained, _ = await stored_cleans.read_retained(connection, table.table_id, scope, [], now.steady)
     return cleans.is_empty_due(table, cleans.Cleanable(retained=retained, last_clean=bounds.last_clean), now)
 
 
-async def _deletable(connection: Reader, table: Table, scope: cleans.CleanScope) -> list[cleans.FileToClean]:
+async def _deletable(
+    connection: Connection, table: Table, scope: cleans.CleanScope
+) -> list[cleans.FileToClean]:
     return await stored_cleans.read_deletable(connection, table.table_id, scope, FILES_TO_CLEAN_MAX + 1)
 
 
-async def _statuses(connection: Reader, of_tables: Sequence[Table]) -> list[wire.ServicesStatus]:
+async def _statuses(connection: Connection, of_tables: Sequence[Table]) -> list[wire.ServicesStatus]:
     table_ids = [table.table_id for table in of_tables]
     pending = await stored.pending(connection, table_ids, PENDING_MAX)
     runs = await stored.last_runs(connection, table_ids)

@@ -15,7 +15,8 @@ from chronolake_metastore.domain.slices import FileSlice, Slices
 from chronolake_metastore.queries import cursors, files, paging, tables
 from chronolake_metastore.store import files as stored_files, slices as stored
 from chronolake_metastore.store.files import FIRST, FileOfInstant, GroupKey
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.slices import AsOf
 from chronolake_model import files as wire
 from chronolake_model.file_names import FileKind
@@ -90,7 +91,7 @@ async def snapshot(
 
 
 async def _published(
-    connection: Reader, at: AsOf, selection: SliceSelection, after: GroupKey, limit: int
+    connection: Connection, at: AsOf, selection: SliceSelection, after: GroupKey, limit: int
 ) -> tuple[list[GroupKey], list[FileOfInstant]]:
     """The file groups of a page, and those of their files that may be in the selected slice."""
     if selection.before_or_on is not None:
@@ -106,7 +107,7 @@ async def _published(
 
 
 async def _compactions(
-    connection: Reader, at: AsOf, selection: SliceSelection, groups: Sequence[GroupKey]
+    connection: Connection, at: AsOf, selection: SliceSelection, groups: Sequence[GroupKey]
 ) -> dict[GroupKey, list[Micros]]:
     # Pending compactions do not change which base file is the latest.
     if selection.view is View.READ_OPTIMISED or not groups:

@@ -14,14 +14,15 @@ from chronolake_metastore.queries import cleans, cursors, paging
 from chronolake_metastore.queries.timeline import Answers, Timeline
 from chronolake_metastore.store import base_paths, catalog, clocks, identity, locations
 from chronolake_metastore.store.postgres import transaction
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model import tables as wire
 from chronolake_model.adoption import AdoptionCheck
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, ReadTime, format_time, to_datetime
 
 
-async def find(ctx: Context, connection: Reader, name: str) -> tables.Table:
+async def find(ctx: Context, connection: Connection, name: str) -> tables.Table:
     """One table, read in the caller's transaction.
 
     Raises ``TableNotFound``, also if the caller expects another table of this name.
@@ -29,7 +30,7 @@ async def find(ctx: Context, connection: Reader, name: str) -> tables.Table:
     return await expected(ctx, connection, name, await catalog.get_table(connection, name))
 
 
-async def expected(ctx: Context, connection: Reader, name: str, table: tables.Table | None) -> tables.Table:
+async def expected(ctx: Context, connection: Connection, name: str, table: tables.Table | None) -> tables.Table:
     """The table that has a name now, if one has; raises as ``find``."""
     expected_id = ctx.table_id
     if expected_id is not None and (table is None or table.table_id != expected_id):
@@ -41,7 +42,7 @@ async def expected(ctx: Context, connection: Reader, name: str, table: tables.Ta
 
 
 async def instant_not_found(
-    connection: Reader, table: tables.Table, requested_time: Micros
+    connection: Connection, table: tables.Table, requested_time: Micros
 ) -> errors.InstantNotFound:
     """The error for an instant that neither the database nor the archive has.
 
@@ -51,12 +52,12 @@ async def instant_not_found(
     return errors.InstantNotFound(table.name, time, await _renamed_to(connection, table.name))
 
 
-async def _renamed_to(connection: Reader, name: str) -> str | None:
+async def _renamed_to(connection: Connection, name: str) -> str | None:
     return (await transaction.read(connection, catalog.find_renamed([name]))).get(name)
 
 
 async def last_time(
-    connection: Reader, table: tables.Table, as_of: ReadTime | None, of_first_page: int | None
+    connection: Connection, table: tables.Table, as_of: ReadTime | None, of_first_page: int | None
 ) -> Micros | None:
     """The last time of a table's log, up to ``as_of`` if that is given. Every event to come has a later time.
 
@@ -73,7 +74,7 @@ async def last_time(
 
 async def last_completion(
     answers: Answers,
-    connection: Reader,
+    connection: Connection,
     table: tables.Table,
     as_of: ReadTime | None,
     of_first_page: int | None,

@@ -17,7 +17,8 @@ from chronolake_metastore.domain.instants import Instant
 from chronolake_metastore.queries.archived import ask
 from chronolake_metastore.store import archived, instants as stored
 from chronolake_metastore.store.archived import ArchivedCompletion, ArchivedLog, InstantsBorder, LogBorder
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, State
 
@@ -69,7 +70,7 @@ async def answered(database: Database, query: Callable[[Answers], Awaitable[Resu
 class Timeline:
     """The timeline of one table in a transaction that reads. Methods raise ``ArchiveNeeded``."""
 
-    def __init__(self, answers: Answers, connection: Reader, table_id: UUID) -> None:
+    def __init__(self, answers: Answers, connection: Connection, table_id: UUID) -> None:
         self._answers = answers
         self._border: InstantsBorder | None = None
         self._is_border_known = False

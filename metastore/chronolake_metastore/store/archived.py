@@ -18,7 +18,7 @@ from chronolake_metastore.store.instants import Filter
 from chronolake_metastore.store.outcomes import StoredOutcome
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Database
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, read
 from chronolake_model.marker_names import DeletedFile
 from chronolake_model.times import Micros, Tick
@@ -288,9 +288,9 @@ class ArchiveLag(msgspec.Struct, frozen=True):
     oldest_era_seconds: float
 
 
-async def lag(connection: PooledConnection, end: int) -> ArchiveLag:
+async def lag(connection: Connection, end: int) -> ArchiveLag:
     """The lag of an archive that ends before a transaction."""
-    return ArchiveLag(*(await statements.execute(connection, _LAG, {"end": str(end)})).one())
+    return ArchiveLag(*(await connection.execute(_LAG, {"end": str(end)})).one())
 
 
 def find_border() -> Query[LogBorder | None]:
@@ -309,7 +309,7 @@ def find_first_event(table_id: UUID) -> Query[FirstEvent]:
     )
 
 
-async def first_event(connection: PooledConnection, table_id: UUID) -> FirstEvent:
+async def first_event(connection: Connection, table_id: UUID) -> FirstEvent:
     """As ``find_first_event``, in a transaction that only reads."""
     return await _read(connection, find_first_event(table_id))
 
@@ -322,12 +322,12 @@ def find_instants_from(table_id: UUID) -> Query[Micros | None]:
     return Query(_INSTANTS_FROM, {"table_id": table_id}, lambda rows: rows[0][0] if rows else None)
 
 
-async def instants_from(connection: PooledConnection, table_id: UUID) -> Micros | None:
+async def instants_from(connection: Connection, table_id: UUID) -> Micros | None:
     """As ``find_instants_from``, in a transaction that only reads."""
     return await _read(connection, find_instants_from(table_id))
 
 
-async def instants_border(connection: PooledConnection, table_id: UUID) -> InstantsBorder | None:
+async def instants_border(connection: Connection, table_id: UUID) -> InstantsBorder | None:
     """The border of the instants of a table; None while the database has all of them."""
     since = await instants_from(connection, table_id)
     if since is None:
@@ -337,25 +337,23 @@ async def instants_border(connection: PooledConnection, table_id: UUID) -> Insta
     return InstantsBorder(since, log)
 
 
-async def border(connection: PooledConnection) -> LogBorder | None:
+async def border(connection: Connection) -> LogBorder | None:
     """The border, in a transaction that only reads."""
     return await _read(connection, find_border())
 
 
-async def border_of_instant(
-    connection: PooledConnection, table_id: UUID, requested_time: Micros
-) -> LogBorder | None:
+async def border_of_instant(connection: Connection, table_id: UUID, requested_time: Micros) -> LogBorder | None:
     """The border, if events of an instant may have left; None if the database has all of them."""
-    left = await statements.execute(connection, _HAS_LEFT, {"table_id": table_id, "time": requested_time})
+    left = await connection.execute(_HAS_LEFT, {"table_id": table_id, "time": requested_time})
     return await border(connection) if left.scalar_one() else None
 
 
-async def border_of_answers(connection: PooledConnection) -> LogBorder | None:
+async def border_of_answers(connection: Connection) -> LogBorder | None:
     """The border of the answers, in a transaction that only reads."""
     return await _read(connection, find_border_of_answers())
 
 
-async def _read(connection: PooledConnection, query: Query[ResultT]) -> ResultT:
+async def _read(connection: Connection, query: Query[ResultT]) -> ResultT:
     return query.result if query.is_known else await read(connection, query)
 
 
@@ -432,19 +430,19 @@ def _other(log: ArchivedLog, border: LogBorder) -> str:
     )
 
 
-async def first_version(connection: PooledConnection, table_id: UUID, border: LogBorder) -> int:
+async def first_version(connection: Connection, table_id: UUID, border: LogBorder) -> int:
     """The version of a table's first event after the border; the next one if there is none."""
     parameters = {"table_id": table_id, "transaction_id": str(border.transaction_id)}
-    return int((await statements.execute(connection, _FIRST_VERSION, parameters)).scalar_one())
+    return int((await connection.execute(_FIRST_VERSION, parameters)).scalar_one())
 
 
 async def entries(
-    connection: PooledConnection, events: Iterable[ArchivedEvent], *, as_text: bool = False
+    connection: Connection, events: Iterable[ArchivedEvent], *, as_text: bool = False
 ) -> list[FeedEntry]:
     """Archived events as the feed has them, with the present names of their tables."""
     events = list(events)
     table_ids = sorted({archived.event.table_id for archived in events})
-    rows = await statements.execute(connection, _NAMES, {"table_ids": table_ids})
+    rows = await connection.execute(_NAMES, {"table_ids": table_ids})
     tables = {table_id: (name, Tick(tick)) for table_id, name, tick in rows}
     nameless: tuple[None, None] = (None, None)
     return [
@@ -452,9 +450,9 @@ async def entries(
     ]
 
 
-async def names(connection: PooledConnection, table_ids: Sequence[UUID]) -> dict[UUID, str]:
+async def names(connection: Connection, table_ids: Sequence[UUID]) -> dict[UUID, str]:
     """The present names of tables. The catalog has none."""
-    rows = await statements.execute(connection, _NAMES, {"table_ids": list(table_ids)})
+    rows = await connection.execute(_NAMES, {"table_ids": list(table_ids)})
     return {table_id: name for table_id, name, _ in rows}
 
 

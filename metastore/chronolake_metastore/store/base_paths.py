@@ -10,7 +10,7 @@ from chronolake_metastore.domain.base_paths import BasePath, Neighbour, Publishe
 from chronolake_metastore.domain.readable import Readable
 from chronolake_metastore.store.catalog import range_parameters
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Statement
 from chronolake_model.tables import DroppedTable
 from chronolake_model.times import Micros
@@ -49,21 +49,21 @@ def find_published_time(
 
 
 async def dropped(
-    connection: Reader, after: UUID, limit: int, readable: Readable | None = None
+    connection: Connection, after: UUID, limit: int, readable: Readable | None = None
 ) -> list[DroppedTable]:
     """Dropped tables after ``after`` that published files, by table id; those of ``readable``, or all."""
     named: dict[str, object] = {"after": after, "limit": limit}
     if readable is None:
-        rows = await statements.execute(connection, _DROPPED, named)
+        rows = await connection.execute(_DROPPED, named)
     else:
         named |= range_parameters(readable.ranges())
-        rows = await statements.execute(connection, _READABLE_DROPPED, named)
+        rows = await connection.execute(_READABLE_DROPPED, named)
     return [DroppedTable(str(table_id), table, key) for table_id, table, key in rows]
 
 
-async def took_over(connection: Reader, table_id: UUID) -> list[UUID]:
+async def took_over(connection: Connection, table_id: UUID) -> list[UUID]:
     """The dropped tables whose folders a table took over, directly or through other dropped tables."""
-    rows = await statements.execute(connection, _TOOK_OVER, {"table_id": table_id})
+    rows = await connection.execute(_TOOK_OVER, {"table_id": table_id})
     return [table_id for (table_id, *_) in rows]
 
 

@@ -13,7 +13,7 @@ from chronolake_metastore.domain.namespaces import Namespace
 from chronolake_metastore.domain.readable import NameRange, Readable
 from chronolake_metastore.domain.tables import Definition, FormerHolders, Table
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model import decoding
 from chronolake_model.names import split_table_name
@@ -153,29 +153,29 @@ def save_tables(tables: Sequence[Table]) -> Statement:
 
 
 async def page_of_namespaces(
-    connection: PooledConnection, after: str, limit: int, readable: Readable | None = None
+    connection: Connection, after: str, limit: int, readable: Readable | None = None
 ) -> list[Namespace]:
     """Namespaces after ``after`` in the order of their names; those of ``readable``, or all."""
     named = {"after": after, "limit": limit}
     if readable is not None:
         ranges = readable.namespaces()
         first_last = {"first": [first for first, _ in ranges], "last": [last for _, last in ranges]}
-        names = await statements.execute(connection, _READABLE_NAMESPACES, {**named, **first_last})
+        names = await connection.execute(_READABLE_NAMESPACES, {**named, **first_last})
         of_names = {"names": [name for (name,) in names]}
-        rows = await statements.execute(connection, _NAMED_NAMESPACES, of_names)
+        rows = await connection.execute(_NAMED_NAMESPACES, of_names)
     else:
-        rows = await statements.execute(connection, _PAGE_OF_NAMESPACES, named)
+        rows = await connection.execute(_PAGE_OF_NAMESPACES, named)
     return [_namespace(*row) for row in rows]
 
 
-async def get_namespace(connection: PooledConnection, name: str) -> Namespace | None:
+async def get_namespace(connection: Connection, name: str) -> Namespace | None:
     """The namespace of this name, if there is one."""
-    rows = await statements.execute(connection, _NAMED_NAMESPACES, {"names": [name]})
+    rows = await connection.execute(_NAMED_NAMESPACES, {"names": [name]})
     return _namespace(*rows.one()) if rows else None
 
 
 async def page_of_tables(
-    connection: PooledConnection,
+    connection: Connection,
     namespace: str | None,
     after: tuple[str, str],
     limit: int,
@@ -195,11 +195,11 @@ async def page_of_tables(
         chosen += " AND t.table_id = ANY (%(table_ids)s::uuid[])"
         named["table_ids"] = await _ids(connection, _READABLE, named | ranges)
     statement = _PAGE_OF_TABLES.replace("{chosen}", chosen)
-    return [table_of(*row) for row in await statements.execute(connection, statement, named)]
+    return [table_of(*row) for row in await connection.execute(statement, named)]
 
 
 async def readable_by_id(
-    connection: PooledConnection, readable: Readable, namespace: str | None, after: UUID, limit: int
+    connection: Connection, readable: Readable, namespace: str | None, after: UUID, limit: int
 ) -> list[UUID]:
     """Live tables of ``readable``, of one namespace or of all, after ``after`` in the order of ids."""
     named = range_parameters(readable.ranges(namespace)) | {"after": after, "limit": limit}
@@ -217,11 +217,11 @@ def range_parameters(ranges: Sequence[NameRange]) -> dict[str, object]:
     }
 
 
-async def _ids(connection: PooledConnection, statement: str, parameters: dict[str, object]) -> list[UUID]:
-    return [table_id for (table_id,) in await statements.execute(connection, statement, parameters)]
+async def _ids(connection: Connection, statement: str, parameters: dict[str, object]) -> list[UUID]:
+    return [table_id for (table_id,) in await connection.execute(statement, parameters)]
 
 
-async def get_table(connection: PooledConnection, name: str) -> Table | None:
+async def get_table(connection: Connection, name: str) -> Table | None:
     """The live table of this name, if there is one."""
     tables = await read(connection, find_tables([name]))
     return tables[0] if tables else None

@@ -22,7 +22,7 @@ from chronolake_metastore.domain.lists import ListEntry
 from chronolake_metastore.store import clocks, instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.file_names import parse_file_name, relative_path
 from chronolake_model.names import split_table_name
@@ -43,10 +43,10 @@ def find_clean_history(table_id: UUID, time: Micros) -> Query[CleanHistory]:
     return Query(_FIND_CLEAN_HISTORY, {"table_id": table_id, "time": time}, lambda rows: CleanHistory(*rows[0]))
 
 
-async def is_held(connection: PooledConnection, table_id: UUID, time: Micros) -> bool:
+async def is_held(connection: Connection, table_id: UUID, time: Micros) -> bool:
     """Whether a savepoint pins an instant that completed at this very time, or a reader reads as of it."""
     named = {"table_id": table_id, "time": time, "now": (await clocks.now(connection)).steady}
-    return bool((await statements.execute(connection, _IS_HELD, named)).scalar_one())
+    return bool((await connection.execute(_IS_HELD, named)).scalar_one())
 
 
 def find_pending(table: str) -> Query[FoundInstants]:
@@ -128,23 +128,21 @@ def project(cleaned: Sequence[tuple[CleanedFiles, Sequence[ListEntry]]]) -> Stat
     }
 
 
-async def read_bounds(
-    connection: PooledConnection, table_id: UUID, retention: Retention
-) -> tuple[CleanBounds, Now]:
+async def read_bounds(connection: Connection, table_id: UUID, retention: Retention) -> tuple[CleanBounds, Now]:
     """The bounds of a clean now, and the present time, for reading."""
     now = await clocks.now(connection)
     return await read(connection, find_bounds(table_id, retention, now.steady)), now
 
 
 async def read_deletable(
-    connection: PooledConnection, table_id: UUID, scope: CleanScope, files: int
+    connection: Connection, table_id: UUID, scope: CleanScope, files: int
 ) -> list[FileToClean]:
     """The first ``files`` files that a clean may delete, for reading."""
     return await read(connection, find_deletable(table_id, scope, files))
 
 
 async def read_retained(
-    connection: PooledConnection, table_id: UUID, scope: CleanScope, files: Sequence[FileToClean], now: Micros
+    connection: Connection, table_id: UUID, scope: CleanScope, files: Sequence[FileToClean], now: Micros
 ) -> tuple[Micros | None, Micros | None]:
     """``find_retained``, for reading."""
     return await read(connection, find_retained(table_id, scope, files, now))

@@ -14,8 +14,7 @@ from chronolake_metastore.domain.logs import ChainHead, Clock, chain_of_name
 from chronolake_metastore.domain.steady_clock import Reading, Record
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.postgres.engine import Reader
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, no_rows, read
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros, Tick
@@ -121,34 +120,34 @@ def save_answer_heads(heads: Mapping[UUID, ChainHead]) -> Statement:
     }
 
 
-async def advance_wall_clock(connection: PooledConnection) -> tuple[Micros, Micros]:
+async def advance_wall_clock(connection: Connection) -> tuple[Micros, Micros]:
     """The wall clock, which is stored as returned, and the latest time that any table may have issued."""
-    advanced, latest = (await statements.execute(connection, _ADVANCE_WALL_CLOCK)).one()
+    advanced, latest = (await connection.execute(_ADVANCE_WALL_CLOCK)).one()
     return Micros(advanced), Micros(latest)
 
 
-async def now(connection: PooledConnection) -> Now:
+async def now(connection: Connection) -> Now:
     """The present by the clocks of the database, for reading."""
     return await read(connection, read_now())
 
 
-async def wall_offset(connection: PooledConnection) -> int:
+async def wall_offset(connection: Connection) -> int:
     """How far the wall clock is ahead of the steady clock."""
-    return int((await statements.execute(connection, _WALL_OFFSET)).scalar_one())
+    return int((await connection.execute(_WALL_OFFSET)).scalar_one())
 
 
-async def last_time(connection: PooledConnection, table_id: UUID) -> Micros:
+async def last_time(connection: Connection, table_id: UUID) -> Micros:
     """The last time issued to a table. Later events have later times."""
-    time = (await statements.execute(connection, _LAST_TIME, {"table_id": table_id})).scalar_one()
+    time = (await connection.execute(_LAST_TIME, {"table_id": table_id})).scalar_one()
     return Micros(time)
 
 
-async def read_steady_clock(connection: Reader) -> Reading:
+async def read_steady_clock(connection: Connection) -> Reading:
     """The clocks as the database shows them."""
-    return Reading(*(await statements.execute(connection, _READ_STEADY_CLOCK)).one())
+    return Reading(*(await connection.execute(_READ_STEADY_CLOCK)).one())
 
 
-async def record_steady_clock(connection: Reader, reading: Reading, record: Record) -> bool:
+async def record_steady_clock(connection: Connection, reading: Reading, record: Record) -> bool:
     """Record the clock; gives false if another server has changed it meanwhile."""
     parameters = {
         "last_time": record.last_time,
@@ -156,5 +155,5 @@ async def record_steady_clock(connection: Reader, reading: Reading, record: Reco
         "jump_us": record.jump_us,
         "offset_read": reading.wall_offset,
     }
-    recorded = await statements.execute(connection, _RECORD_STEADY_CLOCK, parameters)
+    recorded = await connection.execute(_RECORD_STEADY_CLOCK, parameters)
     return bool(recorded.scalar_one())

@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros, Tick
 
 _PAGE: Final = statements.load("cuts/page")
@@ -37,7 +37,7 @@ class StatesAt(msgspec.Struct, frozen=True):
 
 
 async def page(
-    connection: PooledConnection,
+    connection: Connection,
     place: Cursor,
     *,
     namespace: str | None,
@@ -54,7 +54,7 @@ async def page(
         "after": after,
         "limit": limit + 1,
     }
-    rows = await statements.execute(connection, _PAGE, parameters)
+    rows = await connection.execute(_PAGE, parameters)
     existing = [row for row in rows[:limit] if row[2] is not None]
     is_known = all(row[6] for row in existing)
     states = [_state(*row[:6]) for row in existing] if is_known else []

@@ -11,7 +11,7 @@ import msgspec
 from chronolake_metastore.domain.deletable import FileFacts
 from chronolake_metastore.store import clocks
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, read
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.marker_names import DeletedFile
@@ -32,9 +32,9 @@ class BasePathState(msgspec.Struct, frozen=True):
     overlaps_with: str | None
 
 
-async def base_path(connection: Reader, table_id: UUID) -> BasePathState | None:
+async def base_path(connection: Connection, table_id: UUID) -> BasePathState | None:
     """Whether a table has its folder for itself; None if the table never existed."""
-    row = (await statements.execute(connection, _BASE_PATH, {"table_id": table_id})).one_or_none()
+    row = (await connection.execute(_BASE_PATH, {"table_id": table_id})).one_or_none()
     return None if row is None else BasePathState(*row)
 
 
@@ -51,7 +51,7 @@ def find(table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]], now: Micro
 
 
 async def known(
-    connection: Reader, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
+    connection: Connection, table_id: UUID, files: Sequence[tuple[DeletedFile, Micros]]
 ) -> list[FileFacts]:
     """As ``find``, by the steady clock."""
     return await read(connection, find(table_id, files, (await clocks.now(connection)).steady)) if files else []

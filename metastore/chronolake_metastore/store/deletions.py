@@ -11,7 +11,7 @@ import msgspec
 from chronolake_metastore.domain.changes import ReportedFiles
 from chronolake_metastore.store.markers import InstantRef
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.file_names import parse_file_name
 from chronolake_model.marker_names import DeletedFile
@@ -63,11 +63,9 @@ def _files(rows: Rows) -> list[DeletedFile]:
     return [DeletedFile(*row) for row in rows]
 
 
-async def reported(
-    connection: PooledConnection, of: InstantRef, files: Collection[DeletedFile]
-) -> list[DeletedFile]:
+async def reported(connection: Connection, of: InstantRef, files: Collection[DeletedFile]) -> list[DeletedFile]:
     """The files of ``files`` that were reported deleted of an instant."""
-    rows = await statements.execute(connection, _REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
+    rows = await connection.execute(_REPORTED, msgspec.structs.asdict(of) | _columns(list(files)))
     return [DeletedFile(*row) for row in rows]
 
 
@@ -82,16 +80,14 @@ def append(deleted: ReportedFiles) -> Statement:
 
 
 async def page(
-    connection: PooledConnection, of: InstantRef, after: DeletedFile, files: int, *, unpublished: bool = False
+    connection: Connection, of: InstantRef, after: DeletedFile, files: int, *, unpublished: bool = False
 ) -> list[DeletedFile]:
     """The first ``files`` after ``after`` of the files that were reported deleted of an instant.
 
     If ``unpublished``, without those that it has published after all.
     """
     behind = {"after_partition": after.partition_path, "after_file": after.file_name, "files": files}
-    rows = await statements.execute(
-        connection, _UNSWEPT if unpublished else _PAGE, msgspec.structs.asdict(of) | behind
-    )
+    rows = await connection.execute(_UNSWEPT if unpublished else _PAGE, msgspec.structs.asdict(of) | behind)
     return [DeletedFile(*row) for row in rows]
 
 

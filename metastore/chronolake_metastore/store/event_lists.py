@@ -11,7 +11,7 @@ import msgspec
 from chronolake_metastore.domain.changes import ListKey, ListOfEvent
 from chronolake_metastore.domain.lists import ListEntry, ListName
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Statement, Transaction
 from chronolake_model.files import FileGroupName
 from chronolake_model.marker_names import DeletedFile
@@ -85,7 +85,7 @@ async def read(tx: Transaction, of: ListKey) -> list[ListEntry]:
 
 
 async def page(
-    connection: PooledConnection,
+    connection: Connection,
     table_id: UUID,
     instant: Micros,
     name: ListName,
@@ -105,7 +105,7 @@ async def page(
         "limit": limit,
         "bytes_max": bytes_max,
     }
-    rows = await statements.execute(connection, _PAGE, named)
+    rows = await connection.execute(_PAGE, named)
     entries = [(ordinal, ListEntry(partition_path, entry)) for ordinal, partition_path, entry, _ in rows]
     return entries, bool(rows) and (len(rows) == limit or len(rows) < rows[0][3])
 

@@ -16,8 +16,7 @@ from chronolake_metastore.domain.changes import WrittenFiles
 from chronolake_metastore.domain.events import Event
 from chronolake_metastore.domain.stored_events import StoredEvent
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Statement, Transaction
 from chronolake_model.deletable import LogHead
 from chronolake_model.files import WriteStat
@@ -119,11 +118,11 @@ def _has_field_ids(stat: WriteStat) -> bool | None:
     return None if stat.has_field_ids is UNSET else stat.has_field_ids
 
 
-async def head(connection: Reader, table_id: UUID, recorded: LogHead | None) -> tuple[LogHead, bool | None]:
+async def head(connection: Connection, table_id: UUID, recorded: LogHead | None) -> tuple[LogHead, bool | None]:
     """The head of a table's log, and whether the log has the ``recorded`` event; None if it has left."""
     version, event_hash = (None, None) if recorded is None else (recorded.version, recorded.hash)
     named = {"table_id": table_id, "version": version, "hash": event_hash}
-    [[head_version, head_hash, has_recorded]] = await statements.execute(connection, _FIND_HEAD, named)
+    [[head_version, head_hash, has_recorded]] = await connection.execute(_FIND_HEAD, named)
     return LogHead(head_version, head_hash), has_recorded
 
 
@@ -163,9 +162,9 @@ async def read(
     return Page([_stored(row) for row in rows], end)
 
 
-async def is_ahead_of_transactions(connection: PooledConnection) -> bool:
+async def is_ahead_of_transactions(connection: Connection) -> bool:
     """Whether an event has a transaction id that this PostgreSQL has not given out yet."""
-    ahead = await statements.execute(connection, _IS_AHEAD)
+    ahead = await connection.execute(_IS_AHEAD)
     return bool(ahead.scalar_one())
 
 

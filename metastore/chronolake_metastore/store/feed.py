@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros, Tick
 
 _FEED: Final = statements.load("feed/page")
@@ -52,72 +52,72 @@ class FeedEntry(msgspec.Struct, frozen=True):
 
 
 async def page(
-    connection: PooledConnection, after: Cursor, limit: int, bytes_max: int
+    connection: Connection, after: Cursor, limit: int, bytes_max: int
 ) -> tuple[list[FeedEntry], bool]:
     """Events of all tables after ``after``, none of which an open transaction can still precede.
 
     They have about ``bytes_max`` bytes, and are at least one event. The flag says whether they are the last.
     """
     named = {"transaction_id": after.transaction_id, "position": after.position}
-    rows = await statements.execute(connection, _FEED, named | {"limit": limit, "bytes_max": bytes_max})
+    rows = await connection.execute(_FEED, named | {"limit": limit, "bytes_max": bytes_max})
     return _page(rows)
 
 
 async def page_of_table(
-    connection: PooledConnection, table_id: UUID, version: int, limit: int, bytes_max: int
+    connection: Connection, table_id: UUID, version: int, limit: int, bytes_max: int
 ) -> tuple[list[FeedEntry], bool]:
     """Events of one table after ``version``; bounded as ``page``."""
     named = {"table_id": table_id, "version": version, "limit": limit, "bytes_max": bytes_max}
-    return _page(await statements.execute(connection, _FEED_OF_TABLE, named))
+    return _page(await connection.execute(_FEED_OF_TABLE, named))
 
 
-async def texts(connection: PooledConnection, after: Cursor, limit: int, bytes_max: int) -> list[FeedEntry]:
+async def texts(connection: Connection, after: Cursor, limit: int, bytes_max: int) -> list[FeedEntry]:
     """As ``page``, with the payloads as text; about ``bytes_max`` bytes of them, but at least one event."""
     parameters = {"transaction_id": after.transaction_id, "position": after.position}
-    rows = await statements.execute(connection, _ENCODED, parameters | {"limit": limit, "bytes": bytes_max})
+    rows = await connection.execute(_ENCODED, parameters | {"limit": limit, "bytes": bytes_max})
     return [_entry(*row) for row in rows]
 
 
 async def texts_of_table(
-    connection: PooledConnection, table_id: UUID, version: int, limit: int, bytes_max: int
+    connection: Connection, table_id: UUID, version: int, limit: int, bytes_max: int
 ) -> list[FeedEntry]:
     """As ``page_of_table``, with the payloads as text; bounded as ``texts``."""
     parameters = {"table_id": table_id, "version": version, "limit": limit, "bytes": bytes_max}
-    return [_entry(*row) for row in await statements.execute(connection, _ENCODED_OF_TABLE, parameters)]
+    return [_entry(*row) for row in await connection.execute(_ENCODED_OF_TABLE, parameters)]
 
 
-async def is_held_back(connection: PooledConnection) -> bool:
+async def is_held_back(connection: Connection) -> bool:
     """Whether there are events that an open transaction keeps from being given out."""
-    return bool((await statements.execute(connection, _IS_HELD_BACK)).scalar_one())
+    return bool((await connection.execute(_IS_HELD_BACK)).scalar_one())
 
 
-async def end(connection: PooledConnection) -> Cursor:
+async def end(connection: Connection) -> Cursor:
     """The place after the last event that no open transaction can still precede."""
-    last = (await statements.execute(connection, _END)).one_or_none()
+    last = (await connection.execute(_END)).one_or_none()
     return Cursor() if last is None else Cursor(*last)
 
 
-async def end_of_table(connection: PooledConnection, table_id: UUID) -> int:
+async def end_of_table(connection: Connection, table_id: UUID) -> int:
     """The version of a table's last event."""
-    return int((await statements.execute(connection, _END_OF_TABLE, {"table_id": table_id})).scalar_one())
+    return int((await connection.execute(_END_OF_TABLE, {"table_id": table_id})).scalar_one())
 
 
-async def is_behind_event(connection: PooledConnection, place: Cursor) -> bool:
+async def is_behind_event(connection: Connection, place: Cursor) -> bool:
     """Whether a place in the order across tables is the one directly after an event of this log."""
     named = {"transaction_id": place.transaction_id, "position": place.position}
-    return bool((await statements.execute(connection, _IS_BEHIND_EVENT, named)).scalar_one())
+    return bool((await connection.execute(_IS_BEHIND_EVENT, named)).scalar_one())
 
 
-async def version_at(connection: PooledConnection, table_id: UUID, place: Cursor) -> int:
+async def version_at(connection: Connection, table_id: UUID, place: Cursor) -> int:
     """The version of a table's last event up to a place in the order across tables; 0 if there is none."""
     named = {"table_id": table_id, "transaction_id": place.transaction_id, "position": place.position}
-    return int((await statements.execute(connection, _VERSION_AT, named)).scalar_one())
+    return int((await connection.execute(_VERSION_AT, named)).scalar_one())
 
 
-async def time_of_version(connection: PooledConnection, table_id: UUID, version: int) -> Micros | None:
+async def time_of_version(connection: Connection, table_id: UUID, version: int) -> Micros | None:
     """The time of a table's event; None if it has none of this version."""
     named = {"table_id": table_id, "version": version}
-    time: int | None = (await statements.execute(connection, _TIME_OF_VERSION, named)).scalar_one_or_none()
+    time: int | None = (await connection.execute(_TIME_OF_VERSION, named)).scalar_one_or_none()
     return None if time is None else Micros(time)
 
 

@@ -19,7 +19,7 @@ from chronolake_metastore.domain.conflicts import (
 from chronolake_metastore.domain.files import FileGroup, kind_of
 from chronolake_metastore.domain.plans import LeftOut, LostRecords, previous_group
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.files import FileGroupName, WriteStat
 from chronolake_model.names import split_table_name
@@ -178,9 +178,7 @@ def _lost_records(rows: Rows) -> LostRecords | None:
     return None
 
 
-async def concurrent_in(
-    connection: PooledConnection, table: str, groups: Iterable[FileGroupName]
-) -> Concurrent:
+async def concurrent_in(connection: Connection, table: str, groups: Iterable[FileGroupName]) -> Concurrent:
     """The same, of file groups of one table, for reading."""
     query = find_concurrent({(table, group.partition_path, group.file_id) for group in groups})
     return query.result if query.is_known else await read(connection, query)

@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain.changes import PublishedFiles
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model.file_names import FileKind
 from chronolake_model.times import Micros
@@ -59,7 +59,7 @@ def project(publications: Sequence[PublishedFiles]) -> list[Statement]:
 
 
 async def snapshot(
-    connection: PooledConnection,
+    connection: Connection,
     table_id: UUID,
     as_of: Micros,
     partition_path: str | None,
@@ -73,8 +73,7 @@ async def snapshot(
     """
     paths = None if partition_path is None else [partition_path]
     last = await nth_group(connection, table_id, as_of, paths, after, groups, kind)
-    rows = await statements.execute(
-        connection,
+    rows = await connection.execute(
         _SNAPSHOT,
         {
             "table_id": table_id,
@@ -91,7 +90,7 @@ async def snapshot(
 
 
 async def nth_group(
-    connection: PooledConnection,
+    connection: Connection,
     table_id: UUID,
     as_of: Micros,
     partition_paths: Sequence[str] | None,
@@ -100,8 +99,7 @@ async def nth_group(
     kind: FileKind | None = None,
 ) -> GroupKey | None:
     """The ``nth`` file group after ``after`` that was live as of a completion time; None if there are fewer."""
-    rows = await statements.execute(
-        connection,
+    rows = await connection.execute(
         _NTH_GROUP,
         {
             "table_id": table_id,
@@ -118,11 +116,10 @@ async def nth_group(
 
 
 async def changed_groups(
-    connection: PooledConnection, table_id: UUID, between: tuple[Micros, Micros], after: GroupKey, groups: int
+    connection: Connection, table_id: UUID, between: tuple[Micros, Micros], after: GroupKey, groups: int
 ) -> list[GroupKey]:
     """The first ``groups`` file groups after ``after`` written to by completions in a range (from, to]."""
-    rows = await statements.execute(
-        connection,
+    rows = await connection.execute(
         _CHANGED_GROUPS,
         {
             "table_id": table_id,
@@ -137,11 +134,10 @@ async def changed_groups(
 
 
 async def files_of(
-    connection: PooledConnection, table_id: UUID, groups: Sequence[GroupKey], as_of: Micros
+    connection: Connection, table_id: UUID, groups: Sequence[GroupKey], as_of: Micros
 ) -> list[FileOfInstant]:
     """The files that ``groups`` had in their slices as of a completion time."""
-    rows = await statements.execute(
-        connection,
+    rows = await connection.execute(
         _GROUP_FILES,
         {
             "table_id": table_id,

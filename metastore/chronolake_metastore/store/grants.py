@@ -10,7 +10,8 @@ from uuid import UUID
 from chronolake_metastore.domain.grants import StoredGrant, key_of
 from chronolake_metastore.domain.rights import HeldRole, Rights
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model.roles import GRANTS_PER_SUBJECT_MAX, Role, Scope, scope_of
 from chronolake_model.times import Micros
@@ -67,7 +68,7 @@ def _rights_by_subject(rows: Rows) -> dict[str, Rights]:
     return {subject: Rights(tuple(of_subject)) for subject, of_subject in held.items()}
 
 
-async def rights_of(connection: Reader, subject: str) -> Rights:
+async def rights_of(connection: Connection, subject: str) -> Rights:
     """All rights of a subject."""
     grants = await read(connection, find(subject))
     return Rights(
@@ -81,7 +82,12 @@ async def rights_of(connection: Reader, subject: str) -> Rights:
 
 
 async def page(
-    connection: Reader, of_subject: str | None, rights: Rights, reader: str, after: tuple[str, str], limit: int
+    connection: Connection,
+    of_subject: str | None,
+    rights: Rights,
+    reader: str,
+    after: tuple[str, str],
+    limit: int,
 ) -> list[tuple[str, StoredGrant]]:
     """Grants after ``after`` (subject, key), in that order, each with its key.
 
@@ -98,7 +104,7 @@ async def page(
         "after_key": after[1],
         "limit": limit,
     }
-    rows = await statements.execute(connection, _PAGE, parameters)
+    rows = await connection.execute(_PAGE, parameters)
     return [(row[0], _grant(tuple(row)[1:])) for row in rows]
 
 

@@ -13,7 +13,7 @@ from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store import catalog
 from chronolake_metastore.store.files import GroupKey
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.names import split_table_name
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import Action, Operation, TableType
@@ -98,24 +98,24 @@ class TableHead(msgspec.Struct, frozen=True):
     has_all_instants: bool
 
 
-async def head(connection: Reader, name: str) -> TableHead | None:
+async def head(connection: Connection, name: str) -> TableHead | None:
     """The head of the live table of this name, if there is one."""
     namespace, table = split_table_name(name)
-    rows = await statements.execute(connection, _HEAD, {"namespace": namespace, "table": table})
+    rows = await connection.execute(_HEAD, {"namespace": namespace, "table": table})
     if (row := rows.one_or_none()) is None:
         return None
     *of_table, version, last_completion, has_all_instants = row
     return TableHead(catalog.table_of(*of_table), version, last_completion, has_all_instants)
 
 
-async def versions(connection: Reader, table_ids: Sequence[UUID]) -> dict[UUID, int]:
+async def versions(connection: Connection, table_ids: Sequence[UUID]) -> dict[UUID, int]:
     """The last versions of the logs of tables, of those that exist."""
-    rows = await statements.execute(connection, _VERSIONS, {"table_ids": list(table_ids)})
+    rows = await connection.execute(_VERSIONS, {"table_ids": list(table_ids)})
     return {table_id: int(version) for table_id, version in rows}
 
 
 async def states(
-    connection: Reader, table: Table, limit: int, savepoints_max: int
+    connection: Connection, table: Table, limit: int, savepoints_max: int
 ) -> tuple[list[ServedState], list[tuple[Micros, Micros]]]:
     """The newest ``limit`` states that the table serves, oldest first, and those that savepoints pin.
 
@@ -137,15 +137,15 @@ async def states(
     return served, [(Micros(requested), Micros(pinned)) for requested, pinned in savepoints]
 
 
-async def complete_from(connection: Reader, table_id: UUID) -> Micros | None:
+async def complete_from(connection: Connection, table_id: UUID) -> Micros | None:
     """The first time since which all states have all of their files in PostgreSQL; None if all times do."""
-    rows = await statements.execute(connection, _COMPLETE_FROM, {"table_id": table_id})
+    rows = await connection.execute(_COMPLETE_FROM, {"table_id": table_id})
     time: Micros | None = rows.scalar_one_or_none()
     return time
 
 
 async def files(
-    connection: Reader,
+    connection: Connection,
     table: Table,
     state: ServedState,
     parent: ServedState | None,
@@ -156,7 +156,7 @@ async def files(
     partition_path, file_id = after
     of_group = {"partition_paths": [partition_path], "file_ids": [file_id]}
     named = {**_parameters(table, state, parent), **of_group, "rows": limit}
-    return [BaseFileOfStates(*row) for row in await statements.execute(connection, _FILES, named)]
+    return [BaseFileOfStates(*row) for row in await connection.execute(_FILES, named)]
 
 
 class ChangedGroups(msgspec.Struct, frozen=True):
@@ -167,7 +167,7 @@ class ChangedGroups(msgspec.Struct, frozen=True):
 
 
 async def changes(
-    connection: Reader,
+    connection: Connection,
     table: Table,
     state: ServedState,
     parent: ServedState,
@@ -186,7 +186,7 @@ async def changes(
         "groups": groups_max + 1,
         "rows": files_max + 1,
     }
-    rows = await statements.execute(connection, _CHANGES, named)
+    rows = await connection.execute(_CHANGES, named)
     complete_from = rows[0][0]
     if len(rows) > files_max or (complete_from is not None and between[0] < complete_from):
         return None

@@ -13,8 +13,7 @@ import msgspec
 
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
 
 _GET: Final = statements.load("identity/get")
@@ -80,38 +79,38 @@ def _identity(rows: Rows) -> Identity:
     return Identity(metastore_id, standing, last_event, has_last_event)
 
 
-async def get(connection: Reader, known: LastEvent | None = None) -> Identity:
+async def get(connection: Connection, known: LastEvent | None = None) -> Identity:
     """As ``find``."""
     return await read(connection, find(known))
 
 
-async def follow_promotion(connection: PooledConnection) -> None:
+async def follow_promotion(connection: Connection) -> None:
     """Take the PostgreSQL as it is now, after its promotion, for that of the present identity."""
-    await statements.execute(connection, _FOLLOW_PROMOTION)
+    await connection.execute(_FOLLOW_PROMOTION)
 
 
-async def tables_to_watch(connection: Reader, each: int) -> list[Place]:
+async def tables_to_watch(connection: Connection, each: int) -> list[Place]:
     """Live tables: up to ``each`` that changed last, and up to ``each`` others at random."""
-    rows = await statements.execute(connection, _TABLES_TO_WATCH, {"each": each})
+    rows = await connection.execute(_TABLES_TO_WATCH, {"each": each})
     return [place_of(place) for place in rows]
 
 
-async def all_identities(connection: Reader) -> list[UUID]:
+async def all_identities(connection: Connection) -> list[UUID]:
     """All identities that this database had, the oldest first and the present one last."""
-    return [metastore_id for (metastore_id,) in await statements.execute(connection, _ALL)]
+    return [metastore_id for (metastore_id,) in await connection.execute(_ALL)]
 
 
-async def renew(connection: PooledConnection) -> list[UUID]:
+async def renew(connection: Connection) -> list[UUID]:
     """Begin a new identity, of the PostgreSQL as it is now; the same as ``known`` afterwards.
 
     The caller commits, and claims the tables in storage under the new identity.
     """
-    await statements.execute(connection, _RENEW)
-    await statements.execute(connection, _END_LEASES)
+    await connection.execute(_RENEW)
+    await connection.execute(_END_LEASES)
     return await all_identities(connection)
 
 
-async def tables(connection: Reader, after: UUID, limit: int) -> list[Place]:
+async def tables(connection: Connection, after: UUID, limit: int) -> list[Place]:
     """Live tables after ``after``, by table id: those whose storage is claimed."""
-    rows = await statements.execute(connection, _TABLES, {"after": after, "limit": limit})
+    rows = await connection.execute(_TABLES, {"after": after, "limit": limit})
     return [place_of(place) for place in rows]

@@ -13,7 +13,7 @@ from sqlalchemy import JSON, Column
 from chronolake_metastore.domain.actions import COMPLETED_WRITES
 from chronolake_metastore.domain.instants import Instant, Marks
 from chronolake_metastore.store.postgres import schema, statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model import decoding
 from chronolake_model.names import split_table_name
@@ -173,21 +173,21 @@ def save(instants: Sequence[tuple[UUID, Instant]]) -> Statement:
     return _SAVE, _encode(instants, _FIELDS)
 
 
-async def get(connection: PooledConnection, table_id: UUID, requested_time: Micros) -> Instant | None:
+async def get(connection: Connection, table_id: UUID, requested_time: Micros) -> Instant | None:
     """The instant requested at this time, if there is one."""
     named = {"table_id": table_id, "requested_time": requested_time}
-    row = (await statements.execute(connection, _GET, named)).one_or_none()
+    row = (await connection.execute(_GET, named)).one_or_none()
     return None if row is None else _instant_of(row)[1]
 
 
-async def are_there(connection: PooledConnection, table_id: UUID) -> bool:
+async def are_there(connection: Connection, table_id: UUID) -> bool:
     """Whether a table ever had an instant."""
     named = {"table_id": table_id}
-    return bool((await statements.execute(connection, _ARE_THERE, named)).scalar_one())
+    return bool((await connection.execute(_ARE_THERE, named)).scalar_one())
 
 
 async def page(
-    connection: PooledConnection,
+    connection: Connection,
     table_id: UUID,
     wanted: Filter,
     after: Micros | None,
@@ -207,19 +207,19 @@ async def page(
     statement = _PAGE.replace("{conditions}", conditions)
     statement = statement.replace("{order}", f"{order} {'ASC' if ascending else 'DESC'}")
     named |= {"table_id": table_id, "limit": limit, "skip": skip}
-    return [_instant_of(row)[1] for row in await statements.execute(connection, statement, named)]
+    return [_instant_of(row)[1] for row in await connection.execute(statement, named)]
 
 
-async def count(connection: PooledConnection, table_id: UUID, wanted: Filter) -> int:
+async def count(connection: Connection, table_id: UUID, wanted: Filter) -> int:
     """The number of instants that pass the filter."""
     conditions, named = _conditions(wanted)
     statement = _COUNT_MATCHING.replace("{conditions}", conditions)
-    rows = await statements.execute(connection, statement, named | {"table_id": table_id})
+    rows = await connection.execute(statement, named | {"table_id": table_id})
     return int(rows.scalar_one())
 
 
 async def completion_times(
-    connection: PooledConnection, table_id: UUID, requested_times: Sequence[Micros]
+    connection: Connection, table_id: UUID, requested_times: Sequence[Micros]
 ) -> tuple[list[Micros | None], Micros | None]:
     """The completion time of each instant, in the order asked; none of one that is not completed.
 
@@ -228,25 +228,25 @@ async def completion_times(
     # In order they are neighbours in the index: half the time.
     ordered = sorted(set(requested_times))
     named = {"table_id": table_id, "requested_times": f"{{{','.join(map(str, ordered))}}}"}
-    times, since = (await statements.execute(connection, _FIND_COMPLETION_TIMES, named)).one()
+    times, since = (await connection.execute(_FIND_COMPLETION_TIMES, named)).one()
     by_request = dict(zip(ordered, times, strict=True))
     return [by_request[requested_time] for requested_time in requested_times], since
 
 
 async def latest_completion(
-    connection: PooledConnection, table_id: UUID, until: Micros | None
+    connection: Connection, table_id: UUID, until: Micros | None
 ) -> tuple[Micros | None, bool]:
     """The last completion time of a table, of those by ``until`` if that is given; undone since or not.
 
     And whether the archive may have a later one.
     """
     parameters = {"table_id": table_id, "until": until}
-    latest, may_be_later = (await statements.execute(connection, _LATEST_COMPLETION, parameters)).one()
+    latest, may_be_later = (await connection.execute(_LATEST_COMPLETION, parameters)).one()
     return latest, may_be_later
 
 
 async def completed_between(
-    connection: PooledConnection,
+    connection: Connection,
     table_id: UUID,
     after: Micros,
     until: Micros,
@@ -263,12 +263,12 @@ async def completed_between(
         "actions": sorted(COMPLETED_WRITES),
         "limit": limit,
     }
-    rows = await statements.execute(connection, _COMPLETED_BETWEEN, parameters)
+    rows = await connection.execute(_COMPLETED_BETWEEN, parameters)
     return [(Micros(requested), Micros(completed)) for requested, completed in rows]
 
 
 async def nth_completion(
-    connection: PooledConnection, table_id: UUID, after: Micros, until: Micros, nth: int
+    connection: Connection, table_id: UUID, after: Micros, until: Micros, nth: int
 ) -> Micros | None:
     """When the ``nth`` of the writes and restores in (after, until] completed; None if there are fewer.
 
@@ -281,14 +281,12 @@ async def nth_completion(
         "actions": sorted(COMPLETED_WRITES | {Action.RESTORE}),
         "nth": nth,
     }
-    completed: Micros | None = (
-        await statements.execute(connection, _NTH_COMPLETION, parameters)
-    ).scalar_one_or_none()
+    completed: Micros | None = (await connection.execute(_NTH_COMPLETION, parameters)).scalar_one_or_none()
     return completed
 
 
 async def restores_between(
-    connection: PooledConnection,
+    connection: Connection,
     table_id: UUID,
     after: Micros,
     until: Micros,
@@ -296,7 +294,7 @@ async def restores_between(
 ) -> list[tuple[Micros, Micros]]:
     """Requested and completion times of the restores completed in (after, until], by completion time."""
     named = {"table_id": table_id, "after": after, "until": until, "limit": limit}
-    rows = await statements.execute(connection, _RESTORES_BETWEEN, named)
+    rows = await connection.execute(_RESTORES_BETWEEN, named)
     return [(Micros(requested), Micros(completed)) for requested, completed in rows]
 
 

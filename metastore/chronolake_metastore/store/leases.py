@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action, State
 
@@ -27,7 +27,7 @@ class ExpiredLease(msgspec.Struct, frozen=True):
     is_resize: bool
 
 
-async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
+async def expired(connection: Connection, limit: int) -> list[ExpiredLease]:
     """Instants of live tables whose lease has ended, the longest ago first."""
     return [
         ExpiredLease(
@@ -41,6 +41,6 @@ async def expired(connection: Reader, limit: int) -> list[ExpiredLease]:
             is_resize,
         )
         for name, tick, requested_time, action, state, writer, expired_us, is_resize in (
-            await statements.execute(connection, _EXPIRED, {"limit": limit})
+            await connection.execute(_EXPIRED, {"limit": limit})
         )
     ]

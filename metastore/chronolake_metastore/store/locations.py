@@ -11,7 +11,8 @@ from chronolake_metastore import errors, object_storage
 from chronolake_metastore.domain import locations
 from chronolake_metastore.domain.locations import AllowedLocations
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Statement, read
 
 _FIND: Final = statements.load("locations/find")
@@ -50,7 +51,7 @@ def save(changed: Sequence[StoredLocation]) -> Statement:
     }
 
 
-async def allowed(database: Database, connection: Reader, namespace: str) -> AllowedLocations:
+async def allowed(database: Database, connection: Connection, namespace: str) -> AllowedLocations:
     """Where the tables of a namespace may have their base paths now."""
     own = await read(connection, find([namespace]))
     return locations.effective(namespace, own.get(namespace), database.default_locations)
@@ -73,9 +74,9 @@ def refuse_outside(allowed: AllowedLocations, base_path: str) -> None:
         raise errors.ConfigurationError(exc.detail) from exc
 
 
-async def page(connection: Reader, after: tuple[str, str], limit: int) -> list[StoredLocation]:
+async def page(connection: Connection, after: tuple[str, str], limit: int) -> list[StoredLocation]:
     """Locations after ``after`` (namespace, location), in that order."""
     namespace, location = after
     parameters = {"namespace": namespace, "location": location, "limit": limit}
-    rows = await statements.execute(connection, _PAGE, parameters)
+    rows = await connection.execute(_PAGE, parameters)
     return [StoredLocation(*row) for row in rows]

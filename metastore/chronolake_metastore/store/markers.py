@@ -16,7 +16,7 @@ from chronolake_metastore.domain.files import FileGroup
 from chronolake_metastore.domain.markers import CreateMarkers
 from chronolake_metastore.store.postgres import advisory_locks, statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, no_rows
 from chronolake_model.marker_names import Marker, MarkerKind
 from chronolake_model.names import split_table_name
@@ -164,26 +164,26 @@ def _inserted(rows: Rows, requests: Sequence[CreateMarkers]) -> list[list[bool]]
 
 
 async def page(
-    connection: PooledConnection, of: InstantRef, after: Marker, markers: int, *, unpublished: bool = False
+    connection: Connection, of: InstantRef, after: Marker, markers: int, *, unpublished: bool = False
 ) -> list[Marker]:
     """The first ``markers`` after ``after``; if ``unpublished``, without those of published files."""
     statement = _UNPUBLISHED if unpublished else _PAGE
-    rows = await statements.execute(connection, statement, _of(of) | _after(after) | {"markers": markers})
+    rows = await connection.execute(statement, _of(of) | _after(after) | {"markers": markers})
     return [Marker(partition_path, file_name, MarkerKind(kind)) for partition_path, file_name, kind in rows]
 
 
-async def find(connection: PooledConnection, of: InstantRef, marker: Marker) -> datetime | None:
+async def find(connection: Connection, of: InstantRef, marker: Marker) -> datetime | None:
     """When the instant's marker was created, if it is there."""
     parameters = _of(of) | msgspec.structs.asdict(marker)
-    created_at: datetime | None = (await statements.execute(connection, _FIND, parameters)).scalar_one_or_none()
+    created_at: datetime | None = (await connection.execute(_FIND, parameters)).scalar_one_or_none()
     return created_at
 
 
 async def delete(
-    connection: PooledConnection, of: InstantRef, after: Marker, markers: int
+    connection: Connection, of: InstantRef, after: Marker, markers: int
 ) -> tuple[Marker | None, int]:
     """Delete the next ``markers`` of an instant after ``after``; gives the last of them, and their number."""
-    rows = await statements.execute(connection, _DELETE, _of(of) | _after(after) | {"markers": markers})
+    rows = await connection.execute(_DELETE, _of(of) | _after(after) | {"markers": markers})
     row = rows.one_or_none()
     if row is None:
         return None, 0

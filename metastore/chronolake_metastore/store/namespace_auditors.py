@@ -40,7 +40,7 @@ class AllowedAuditor(msgspec.Struct, frozen=True):
 async def allow(database: Database, login: str, namespace: str) -> AllowedAuditor | None:
     """Let a login audit a namespace; None if PostgreSQL has no such login."""
     async with database.committing() as connection:
-        rows = await statements.execute(connection, _ALLOW, {"login": login, "namespace": namespace})
+        rows = await connection.execute(_ALLOW, {"login": login, "namespace": namespace})
         row = rows.one_or_none()
     return None if row is None else AllowedAuditor(*row)
 
@@ -48,12 +48,12 @@ async def allow(database: Database, login: str, namespace: str) -> AllowedAudito
 async def revoke(database: Database, login: str, namespace: str) -> bool:
     """Let a login no longer audit a namespace; gives whether it was allowed."""
     async with database.committing() as connection:
-        rows = await statements.execute(connection, _REVOKE, {"login": login, "namespace": namespace})
+        rows = await connection.execute(_REVOKE, {"login": login, "namespace": namespace})
         return rows.changed > 0
 
 
 async def listed(database: Database) -> list[NamespaceAuditor]:
     """The logins that audit namespaces, by namespace, ``LISTED_MAX`` at most."""
     async with database.reading() as connection:
-        rows = await statements.execute(connection, _LIST, {"limit": LISTED_MAX})
+        rows = await connection.execute(_LIST, {"limit": LISTED_MAX})
         return [NamespaceAuditor(*row) for row in rows]

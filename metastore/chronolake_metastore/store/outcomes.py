@@ -12,7 +12,7 @@ import msgspec
 from chronolake_metastore.domain import logs
 from chronolake_metastore.store import packed_results
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model.times import Micros
 
@@ -114,9 +114,9 @@ def _stored_result(outcome: StoredOutcome) -> bytes:
     return packed_results.pack(outcome.result, outcome.table_id, outcome.version, outcome.recorded_at)
 
 
-async def get(connection: PooledConnection, request_id: str) -> FoundOutcome | None:
+async def get(connection: Connection, request_id: str) -> FoundOutcome | None:
     """The outcome of a request, if it was decided."""
-    row = (await statements.execute(connection, _GET, {"request_id": request_id})).one_or_none()
+    row = (await connection.execute(_GET, {"request_id": request_id})).one_or_none()
     if row is None:
         return None
     table_id, _, result, dialect, answer_digest, table, version, recorded_at = row

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.slices import Partition
 from chronolake_model.times import Micros
 
@@ -14,14 +14,14 @@ _PATHS: Final = statements.load("partitions/paths")
 _TOTALS: Final = statements.load("partitions/totals")
 
 
-async def paths(connection: PooledConnection, table_id: UUID, first: str) -> list[str]:
+async def paths(connection: Connection, table_id: UUID, first: str) -> list[str]:
     """The partition paths of a table, from ``first`` on: as many as there are, for all must be judged."""
     parameters = {"table_id": table_id, "first": first, "skip": 0, "number": None, "completed_by": None}
-    return [path for (path,) in await statements.execute(connection, _PATHS, parameters)]
+    return [path for (path,) in await connection.execute(_PATHS, parameters)]
 
 
 async def page_of_paths(
-    connection: PooledConnection, table_id: UUID, after: str, number: int, completed_by: Micros
+    connection: Connection, table_id: UUID, after: str, number: int, completed_by: Micros
 ) -> list[str]:
     """The first ``number`` partition paths after ``after``, with the empty one if that is empty.
 
@@ -36,11 +36,11 @@ async def page_of_paths(
         "number": number,
         "completed_by": completed_by,
     }
-    return [path for (path,) in await statements.execute(connection, _PATHS, parameters)]
+    return [path for (path,) in await connection.execute(_PATHS, parameters)]
 
 
 async def page(
-    connection: PooledConnection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
+    connection: Connection, table_id: UUID, as_of: Micros, after: str | None, partitions: int
 ) -> list[Partition]:
     """The first ``partitions`` after ``after`` that had live files as of a completion time."""
     totals: list[Partition] = []
@@ -49,7 +49,7 @@ async def page(
         # no live files.
         last = await _nth(connection, table_id, after, partitions)
         between = {"table_id": table_id, "as_of": as_of, "after": after, "last": last}
-        rows = await statements.execute(connection, _TOTALS, between | {"partitions": partitions - len(totals)})
+        rows = await connection.execute(_TOTALS, between | {"partitions": partitions - len(totals)})
         totals += [
             Partition(path, groups, files, int(size_bytes), int(records))
             for path, groups, files, size_bytes, records in rows
@@ -59,7 +59,7 @@ async def page(
         after = last
 
 
-async def _nth(connection: PooledConnection, table_id: UUID, after: str | None, nth: int) -> str | None:
+async def _nth(connection: Connection, table_id: UUID, after: str | None, nth: int) -> str | None:
     """The ``nth`` partition path after ``after``, also one without live files; None if there are fewer."""
     skip = nth - 1 if after is None else nth
     parameters = {
@@ -69,5 +69,5 @@ async def _nth(connection: PooledConnection, table_id: UUID, after: str | None, 
         "number": 1,
         "completed_by": None,
     }
-    path: str | None = (await statements.execute(connection, _PATHS, parameters)).scalar_one_or_none()
+    path: str | None = (await connection.execute(_PATHS, parameters)).scalar_one_or_none()
     return path

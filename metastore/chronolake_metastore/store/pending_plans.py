@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain.lists import PlannedWork
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model import decoding
 from chronolake_model.times import Micros, Tick
 from chronolake_model.vocabulary import Action
@@ -41,12 +41,12 @@ class PendingPlan(msgspec.Struct, frozen=True):
     plan: PlannedWork
 
 
-async def page(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[PendingPlan]:
+async def page(connection: Connection, left_out: Iterable[UUID], limit: int) -> list[PendingPlan]:
     """The first plans whose instant is requested, without those of the tables ``left_out``.
 
     The plan whose last event is the oldest comes first.
     """
-    rows = await statements.execute(connection, _PAGE, {"left_out": list(left_out), "limit": limit})
+    rows = await connection.execute(_PAGE, {"left_out": list(left_out), "limit": limit})
     return [
         PendingPlan(
             place_of(place),

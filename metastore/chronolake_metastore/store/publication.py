@@ -22,7 +22,7 @@ from chronolake_metastore.domain.stored_events import PAYLOADS
 from chronolake_metastore.store.event_log import Cursor
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement
 from chronolake_model import decoding
 from chronolake_model.publication import CheckPosition
@@ -194,11 +194,9 @@ def find_found(table_id: UUID) -> Query[FoundFiles | None]:
     return Query(_FIND_FOUND, {"table_id": table_id}, _found)
 
 
-async def found(connection: PooledConnection, table_id: UUID) -> FoundFiles | None:
+async def found(connection: Connection, table_id: UUID) -> FoundFiles | None:
     """As ``find_found``."""
-    return _found(
-        [tuple(row) for row in await statements.execute(connection, _FIND_FOUND, {"table_id": table_id})]
-    )
+    return _found([tuple(row) for row in await connection.execute(_FIND_FOUND, {"table_id": table_id})])
 
 
 def _found(rows: Rows) -> FoundFiles | None:
@@ -223,9 +221,9 @@ def begin_behind(events: Sequence[Event]) -> Statement:
     return _BEGIN_BEHIND, columns | {"is_published": published}
 
 
-async def get(connection: PooledConnection, table_id: UUID) -> PublicationProgress:
+async def get(connection: Connection, table_id: UUID) -> PublicationProgress:
     """How far a table is published."""
-    row = (await statements.execute(connection, _GET, {"table_id": table_id})).one()
+    row = (await connection.execute(_GET, {"table_id": table_id})).one()
     *columns, version, oldest = row
     position = None
     if columns[0] is not None:
@@ -239,25 +237,25 @@ async def get(connection: PooledConnection, table_id: UUID) -> PublicationProgre
 _COLUMNS: Final = Position.__struct_fields__
 
 
-async def lock(connection: PooledConnection, table_id: UUID, created_at: Micros) -> None:
+async def lock(connection: Connection, table_id: UUID, created_at: Micros) -> None:
     """Lock the position of a table, which is made when the table has none."""
-    await statements.execute(connection, _INSERT, {"table_id": table_id, "created_at": created_at})
-    await statements.execute(connection, _LOCK, {"table_id": table_id})
+    await connection.execute(_INSERT, {"table_id": table_id, "created_at": created_at})
+    await connection.execute(_LOCK, {"table_id": table_id})
 
 
-async def lock_clock(connection: PooledConnection, table_id: UUID) -> int:
+async def lock_clock(connection: Connection, table_id: UUID) -> int:
     """Lock the clock of a table until the transaction ends: no command runs meanwhile; gives its version."""
-    return int((await statements.execute(connection, _LOCK_CLOCK, {"table_id": table_id})).scalar_one())
+    return int((await connection.execute(_LOCK_CLOCK, {"table_id": table_id})).scalar_one())
 
 
-async def save(connection: PooledConnection, table_id: UUID, position: Position) -> None:
+async def save(connection: Connection, table_id: UUID, position: Position) -> None:
     """Save the lease and the pause of a position that is locked."""
     named = {name: getattr(position, name) for name in _COLUMNS}
-    await statements.execute(connection, _SAVE, {**named, "table_id": table_id})
+    await connection.execute(_SAVE, {**named, "table_id": table_id})
 
 
 async def report(
-    connection: PooledConnection,
+    connection: Connection,
     table_id: UUID,
     reported: Mapping[str, object],
     checked: Checked | None,
@@ -269,31 +267,31 @@ async def report(
         encoded = {name: msgspec.json.encode(getattr(checked, name)).decode() for name in encoded}
     history = None if border is None else msgspec.json.encode(border).decode()
     named = {**reported, **encoded, "history": history, "table_id": table_id}
-    return bool((await statements.execute(connection, _REPORT, named)).changed)
+    return bool((await connection.execute(_REPORT, named)).changed)
 
 
-async def pause(connection: PooledConnection, table_id: UUID, version: int, reason: str, now: Micros) -> None:
+async def pause(connection: Connection, table_id: UUID, version: int, reason: str, now: Micros) -> None:
     """Pause before a version, which Hudi's readers cannot read. The lease ends."""
     named = {"table_id": table_id, "version": version, "reason": reason, "now": now}
-    await statements.execute(connection, _PAUSE, named)
+    await connection.execute(_PAUSE, named)
 
 
 async def fail(
-    connection: PooledConnection, table_id: UUID, created_at: Micros, publisher: str, failure: str | None
+    connection: Connection, table_id: UUID, created_at: Micros, publisher: str, failure: str | None
 ) -> None:
     """Record why a publisher could not publish; None if that is no failure. Its lease ends, if it has one."""
-    await statements.execute(connection, _INSERT, {"table_id": table_id, "created_at": created_at})
+    await connection.execute(_INSERT, {"table_id": table_id, "created_at": created_at})
     text = None if failure is None else failure[:4_096]
-    await statements.execute(connection, _FAIL, {"table_id": table_id, "publisher": publisher, "failure": text})
+    await connection.execute(_FAIL, {"table_id": table_id, "publisher": publisher, "failure": text})
 
 
-async def is_new(connection: PooledConnection, table_id: UUID) -> bool:
+async def is_new(connection: Connection, table_id: UUID) -> bool:
     """Whether a table was never written, with files superseded or not, and never published."""
-    return bool((await statements.execute(connection, _IS_NEW, {"table_id": table_id})).scalar_one())
+    return bool((await connection.execute(_IS_NEW, {"table_id": table_id})).scalar_one())
 
 
 async def unreadable_files(
-    connection: PooledConnection, table_id: UUID, time: Micros, schema_versions: Sequence[int]
+    connection: Connection, table_id: UUID, time: Micros, schema_versions: Sequence[int]
 ) -> UnreadableFiles | None:
     """The files of these schema versions that were live at a time; None if there were none with values."""
     named = {
@@ -302,58 +300,58 @@ async def unreadable_files(
         "schema_versions": list(schema_versions),
         "files_max": UNREADABLE_FILES_MAX,
     }
-    number, path = (await statements.execute(connection, _UNREADABLE_FILES, named)).one()
+    number, path = (await connection.execute(_UNREADABLE_FILES, named)).one()
     return UnreadableFiles(number, path) if number else None
 
 
 async def find_hidden_log(
-    connection: PooledConnection, table_id: UUID, after: Micros, until: Micros, *, live_only: bool = False
+    connection: Connection, table_id: UUID, after: Micros, until: Micros, *, live_only: bool = False
 ) -> HiddenLog | None:
     """The first hidden log file of those that became live in a range, or of all that are live."""
     named = {"table_id": table_id, "after": after, "until": until, "live_only": live_only}
-    row = (await statements.execute(connection, _HIDDEN_LOG, named)).one_or_none()
+    row = (await connection.execute(_HIDDEN_LOG, named)).one_or_none()
     return None if row is None else HiddenLog(*row)
 
 
 async def find_shared_plan(
-    connection: PooledConnection, table_id: UUID, compactions: Sequence[Micros] | None
+    connection: Connection, table_id: UUID, compactions: Sequence[Micros] | None
 ) -> SharedPlan | None:
     """The first of some compactions, or of the pending ones, with a file group of an undone one's plan."""
     named = {"table_id": table_id, "requested_times": None if compactions is None else list(compactions)}
-    row = (await statements.execute(connection, _SHARED_PLAN, named)).one_or_none()
+    row = (await connection.execute(_SHARED_PLAN, named)).one_or_none()
     return None if row is None else SharedPlan(*row)
 
 
-async def has_live_logs(connection: PooledConnection, table_id: UUID, time: Micros) -> bool:
+async def has_live_logs(connection: Connection, table_id: UUID, time: Micros) -> bool:
     """Whether log files were live at a time."""
     named = {"table_id": table_id, "time": time}
-    return bool((await statements.execute(connection, _HAS_LIVE_LOGS, named)).scalar_one())
+    return bool((await connection.execute(_HAS_LIVE_LOGS, named)).scalar_one())
 
 
 async def first_live_partition(
-    connection: PooledConnection, table_id: UUID, time: Micros, partition_paths: Sequence[str]
+    connection: Connection, table_id: UUID, time: Micros, partition_paths: Sequence[str]
 ) -> str | None:
     """The first of these partitions that had live files at a time."""
     if not partition_paths:
         return None
     named = {"table_id": table_id, "time": time, "partition_paths": list(partition_paths)}
-    rows = await statements.execute(connection, _FIRST_LIVE_PARTITION, named)
+    rows = await connection.execute(_FIRST_LIVE_PARTITION, named)
     path: str | None = rows.scalar_one_or_none()
     return path
 
 
 async def page_of_events(
-    connection: PooledConnection, table_id: UUID, after: int, limit: int, bytes_max: int
+    connection: Connection, table_id: UUID, after: int, limit: int, bytes_max: int
 ) -> list[LogEvent]:
     """The events of a table after a version; about ``bytes_max`` bytes with their files, at least one event."""
     named = {"table_id": table_id, "after": after, "limit": limit, "bytes_max": bytes_max}
-    rows = await statements.execute(connection, _EVENTS, named)
+    rows = await connection.execute(_EVENTS, named)
     return [log_event(*row) for row in rows]
 
 
-async def changes_of_table(connection: PooledConnection, table_id: UUID, until: int) -> list[LogEvent]:
+async def changes_of_table(connection: Connection, table_id: UUID, until: int) -> list[LogEvent]:
     """The events that made the table and changed its name and properties, up to a version."""
-    rows = await statements.execute(connection, _CHANGES, {"table_id": table_id, "until": until})
+    rows = await connection.execute(_CHANGES, {"table_id": table_id, "until": until})
     return [log_event(version, time, None, name, payload) for version, time, name, payload in rows]
 
 
@@ -364,19 +362,19 @@ def log_event(version: int, time: int, instant: int | None, name: str, payload: 
 
 
 async def facts(
-    connection: PooledConnection, name: str, table_id: UUID, parameters: Mapping[str, object]
+    connection: Connection, name: str, table_id: UUID, parameters: Mapping[str, object]
 ) -> list[tuple[Any, ...]]:
     """The rows of the statement ``publication/<name>``, for the steps of a page of events."""
-    rows = await statements.execute(connection, _FACTS[name], {**parameters, "table_id": table_id})
+    rows = await connection.execute(_FACTS[name], {**parameters, "table_id": table_id})
     return [tuple(row) for row in rows]
 
 
-async def find_work(connection: PooledConnection) -> list[UUID]:
+async def find_work(connection: Connection) -> list[UUID]:
     """All tables whose log is ahead of their publication."""
-    return [table_id for (table_id,) in await statements.execute(connection, _WORK)]
+    return [table_id for (table_id,) in await connection.execute(_WORK)]
 
 
-async def changed_tables(connection: PooledConnection, after: Cursor, limit: int) -> Changed:
+async def changed_tables(connection: Connection, after: Cursor, limit: int) -> Changed:
     """The tables of the first ``limit`` events after a place in the order across tables."""
     named = {
         "transaction_id": after.transaction_id,
@@ -385,30 +383,30 @@ async def changed_tables(connection: PooledConnection, after: Cursor, limit: int
         "altering": list(_ALTERING),
         "progressing": list(_PROGRESSING),
     }
-    row = (await statements.execute(connection, _CHANGED, named)).one()
+    row = (await connection.execute(_CHANGED, named)).one()
     transaction_id, position, table_ids, altered, progressed, events = row
     end = after if transaction_id is None else Cursor(transaction_id, position)
     return Changed(table_ids, altered, progressed, end, events)
 
 
-async def place(connection: PooledConnection, table_id: UUID) -> Place | None:
+async def place(connection: Connection, table_id: UUID) -> Place | None:
     """Where the files of a table are; None when it was dropped."""
-    row = (await statements.execute(connection, _PLACE, {"table_id": table_id})).one_or_none()
+    row = (await connection.execute(_PLACE, {"table_id": table_id})).one_or_none()
     return None if row is None else place_of(row)
 
 
-async def counts(connection: PooledConnection, table_ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
+async def counts(connection: Connection, table_ids: Sequence[UUID]) -> dict[UUID, tuple[int, int]]:
     """The log files of the latest slices of tables, and their pending plans."""
-    rows = await statements.execute(connection, _COUNTS, {"table_ids": list(table_ids)})
+    rows = await connection.execute(_COUNTS, {"table_ids": list(table_ids)})
     return {table_id: (log_files, pending_plans) for table_id, log_files, pending_plans in rows}
 
 
-async def unpublished(connection: PooledConnection, limit: int) -> list[tuple[str, str]]:
+async def unpublished(connection: Connection, limit: int) -> list[tuple[str, str]]:
     """The first tables that are not published as they are, each with ``paused`` or ``failing``."""
-    return [(table, why) for table, why in await statements.execute(connection, _UNPUBLISHED, {"limit": limit})]
+    return [(table, why) for table, why in await connection.execute(_UNPUBLISHED, {"limit": limit})]
 
 
-async def totals(connection: PooledConnection) -> tuple[Micros | None, int]:
+async def totals(connection: Connection) -> tuple[Micros | None, int]:
     """The time of the oldest event that is not published, and how many tables are paused."""
-    oldest, paused = (await statements.execute(connection, _TOTALS)).one()
+    oldest, paused = (await connection.execute(_TOTALS)).one()
     return None if oldest is None else Micros(oldest), int(paused)

@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.domain.active_window import Blocker, Border, Commit, HeldBy
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows
 from chronolake_model import decoding
 from chronolake_model.times import Micros
@@ -47,45 +47,45 @@ def _border(rows: Rows) -> Border:
     return Border() if text is None else decoding.decode(text, Border)
 
 
-async def save(connection: PooledConnection, table_id: UUID, border: Border) -> None:
+async def save(connection: Connection, table_id: UUID, border: Border) -> None:
     """Save the border of a table, whose row is locked."""
     named = {"table_id": table_id, "border": msgspec.json.encode(border).decode()}
-    await statements.execute(connection, _SAVE, named)
+    await connection.execute(_SAVE, named)
 
 
 async def commits(
-    connection: PooledConnection, table_id: UUID, begin: Micros, published: Micros, limit: int
+    connection: Connection, table_id: UUID, begin: Micros, published: Micros, limit: int
 ) -> list[Commit]:
     """The first commits from a requested time on that completed by the ``published`` time."""
     named = {"table_id": table_id, "begin": begin, "published": published, "limit": limit}
-    return [Commit(*row) for row in await statements.execute(connection, _COMMITS, named)]
+    return [Commit(*row) for row in await connection.execute(_COMMITS, named)]
 
 
 async def count_commits(
-    connection: PooledConnection, table_id: UUID, begin: Micros, published: Micros, limit: int
+    connection: Connection, table_id: UUID, begin: Micros, published: Micros, limit: int
 ) -> int:
     """Their number, ``limit`` at most."""
     named = {"table_id": table_id, "begin": begin, "published": published, "limit": limit}
-    return int((await statements.execute(connection, _COUNT, named)).scalar_one())
+    return int((await connection.execute(_COUNT, named)).scalar_one())
 
 
 async def blockers(
-    connection: PooledConnection, table_id: UUID, begin: Micros, published: Micros, *, has_logs: bool
+    connection: Connection, table_id: UUID, begin: Micros, published: Micros, *, has_logs: bool
 ) -> list[Blocker]:
     """The causes that hold the timeline, the first of each kind. ``has_logs``: the table may have log files."""
     named = {"table_id": table_id, "begin": begin, "published": published, "has_logs": has_logs}
-    rows = await statements.execute(connection, _BLOCKERS, named)
+    rows = await connection.execute(_BLOCKERS, named)
     return [Blocker(HeldBy(held_by), Micros(bound), time) for held_by, bound, time in rows if bound is not None]
 
 
-async def oldest_blockers(connection: PooledConnection) -> dict[HeldBy, Micros]:
+async def oldest_blockers(connection: Connection) -> dict[HeldBy, Micros]:
     """For each cause, the requested time of the oldest instant that holds the timeline of a table."""
-    rows = await statements.execute(connection, _OLDEST_BLOCKERS, {})
+    rows = await connection.execute(_OLDEST_BLOCKERS, {})
     return {HeldBy(held_by): Micros(time) for held_by, time in rows}
 
 
 async def end_of_file(
-    connection: PooledConnection, table_id: UUID, begin: Micros, end: Micros, rows_max: int, bytes_max: int
+    connection: Connection, table_id: UUID, begin: Micros, end: Micros, rows_max: int, bytes_max: int
 ) -> Micros | None:
     """The end of the file that begins at a time; None if all instants before ``end`` fit into it."""
     named = {
@@ -95,28 +95,24 @@ async def end_of_file(
         "rows_max": rows_max,
         "bytes_max": bytes_max,
     }
-    time = (await statements.execute(connection, _RANGES, named)).scalar_one()
+    time = (await connection.execute(_RANGES, named)).scalar_one()
     return None if time is None else Micros(time)
 
 
-async def last_completion(
-    connection: PooledConnection, table_id: UUID, begin: Micros, end: Micros
-) -> Micros | None:
+async def last_completion(connection: Connection, table_id: UUID, begin: Micros, end: Micros) -> Micros | None:
     """The last completion of the instants of a range of requested times."""
     named = {"table_id": table_id, "begin": begin, "end": end}
-    time = (await statements.execute(connection, _LAST_COMPLETION, named)).scalar_one()
+    time = (await connection.execute(_LAST_COMPLETION, named)).scalar_one()
     return None if time is None else Micros(time)
 
 
-async def version_before(connection: PooledConnection, table_id: UUID, time: Micros, first_version: int) -> int:
+async def version_before(connection: Connection, table_id: UUID, time: Micros, first_version: int) -> int:
     """The version of the last event before a time, which no event before the first version is after."""
     named = {"table_id": table_id, "time": time, "first_version": first_version}
-    return int((await statements.execute(connection, _VERSION, named)).scalar_one())
+    return int((await connection.execute(_VERSION, named)).scalar_one())
 
 
-async def completed(
-    connection: PooledConnection, table_id: UUID, requested_times: Sequence[Micros]
-) -> set[Micros]:
+async def completed(connection: Connection, table_id: UUID, requested_times: Sequence[Micros]) -> set[Micros]:
     """The instants, of some, that are completed, and were not undone since."""
     named = {"table_id": table_id, "requested_times": list(requested_times)}
-    return {Micros(time) for (time,) in await statements.execute(connection, _COMPLETED, named)}
+    return {Micros(time) for (time,) in await connection.execute(_COMPLETED, named)}

@@ -11,7 +11,7 @@ import msgspec
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.advisory_locks import AdvisoryLock
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, no_rows
 from chronolake_model.times import Micros
 
@@ -68,27 +68,25 @@ def delete_expired_of(table_id: UUID, now: Micros) -> Query[None]:
     return Query(_DELETE_EXPIRED_OF, {"table_id": table_id, "now": now}, no_rows)
 
 
-async def lock_shared(connection: PooledConnection, table_id: UUID) -> None:
+async def lock_shared(connection: Connection, table_id: UUID) -> None:
     """Share the lock of a table's leases until the transaction ends: no clean is planned meanwhile."""
-    await statements.execute(
-        connection, _LOCK_SHARED, {"lock": AdvisoryLock.READERS_OF_TABLE.value, "table_id": table_id}
-    )
+    await connection.execute(_LOCK_SHARED, {"lock": AdvisoryLock.READERS_OF_TABLE.value, "table_id": table_id})
 
 
-async def count(connection: PooledConnection, table_id: UUID, taken_by: str, now: Micros) -> int:
+async def count(connection: Connection, table_id: UUID, taken_by: str, now: Micros) -> int:
     """The leases of a table that a caller has taken and that have not ended."""
     named = {"table_id": table_id, "taken_by": taken_by, "now": now}
-    return int((await statements.execute(connection, _COUNT, named)).scalar_one())
+    return int((await connection.execute(_COUNT, named)).scalar_one())
 
 
-async def insert(connection: PooledConnection, table_id: UUID, reader: Reader, taken_by: str) -> None:
+async def insert(connection: Connection, table_id: UUID, reader: Reader, taken_by: str) -> None:
     """Take a lease for a caller."""
     named = {"table_id": table_id, **msgspec.structs.asdict(reader), "taken_by": taken_by}
-    await statements.execute(connection, _INSERT, named)
+    await connection.execute(_INSERT, named)
 
 
 async def renew(
-    connection: PooledConnection,
+    connection: Connection,
     table: Table,
     lease_id: UUID,
     lease_seconds: int | None,
@@ -107,28 +105,24 @@ async def renew(
         "served_from": table.cleaned_before,
         "now": now,
     }
-    row = (await statements.execute(connection, _RENEW, named)).one_or_none()
+    row = (await connection.execute(_RENEW, named)).one_or_none()
     return None if row is None else _reader(row)
 
 
-async def delete(connection: PooledConnection, table_id: UUID, lease_id: UUID) -> bool:
+async def delete(connection: Connection, table_id: UUID, lease_id: UUID) -> bool:
     """End a lease; gives whether it existed."""
-    rows = await statements.execute(connection, _DELETE, {"table_id": table_id, "lease_id": lease_id})
+    rows = await connection.execute(_DELETE, {"table_id": table_id, "lease_id": lease_id})
     return bool(rows.changed)
 
 
-async def delete_expired(connection: PooledConnection, until: Micros, limit: int) -> None:
+async def delete_expired(connection: Connection, until: Micros, limit: int) -> None:
     """Delete leases that have ended by a time, of any table."""
-    await statements.execute(connection, _DELETE_EXPIRED, {"until": until, "limit": limit})
+    await connection.execute(_DELETE_EXPIRED, {"until": until, "limit": limit})
 
 
-async def page(
-    connection: PooledConnection, table_id: UUID, now: Micros, after: UUID, limit: int
-) -> list[Reader]:
+async def page(connection: Connection, table_id: UUID, now: Micros, after: UUID, limit: int) -> list[Reader]:
     """The first leases of a table after ``after`` that have not ended."""
-    rows = await statements.execute(
-        connection, _PAGE, {"table_id": table_id, "now": now, "after": after, "limit": limit}
-    )
+    rows = await connection.execute(_PAGE, {"table_id": table_id, "now": now, "after": after, "limit": limit})
     return [_reader(row) for row in rows]
 
 

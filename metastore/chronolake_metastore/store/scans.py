@@ -51,8 +51,7 @@ from chronolake_metastore.domain.partition_pruning import PartitionSet
 from chronolake_metastore.domain.pruning import AllOf, AnyOf, Condition, Relation, Test
 from chronolake_metastore.store import files
 from chronolake_metastore.store.files import GroupKey
-from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros
 
 _FILE: Final = table(
@@ -94,7 +93,7 @@ _TYPES: Final[dict[LiteralKind, TypeEngine[Any]]] = {
 
 
 async def groups(
-    connection: Reader,
+    connection: Connection,
     table_id: UUID,
     as_of: Micros,
     sets: Sequence[PartitionSet],
@@ -121,7 +120,7 @@ async def groups(
             queries[is_cut] = await asyncio.to_thread(_groups_query, table_id, as_of, sets, is_cut=is_cut)
         page = dict(zip(_PAGE, (*after, *(last or ("", "")), limit - len(matching)), strict=True))
         query = queries[is_cut]
-        rows = await statements.execute(connection, query.text, {**query.parameters, **page})
+        rows = await connection.execute(query.text, {**query.parameters, **page})
         matching += [(partition_path, file_id) for partition_path, file_id in rows]
         if last is None or len(matching) == limit:
             return matching

@@ -11,7 +11,7 @@ import msgspec
 from chronolake_metastore.domain.changes import SchemaOfTable
 from chronolake_metastore.domain.schemas import Schema
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Statement
 from chronolake_model import decoding
 from chronolake_model.columns import SchemaField
@@ -38,17 +38,17 @@ def append(made: Sequence[SchemaOfTable]) -> Statement:
     }
 
 
-async def get(connection: PooledConnection, table_id: UUID, schema_version: int) -> Schema | None:
+async def get(connection: Connection, table_id: UUID, schema_version: int) -> Schema | None:
     """This version of a table's schema, if there is one."""
     named = {"table_id": table_id, "schema_version": schema_version}
-    row = (await statements.execute(connection, _GET, named)).one_or_none()
+    row = (await connection.execute(_GET, named)).one_or_none()
     return None if row is None else _schema(*row)
 
 
-async def page(connection: PooledConnection, table_id: UUID, after: int, limit: int) -> list[Schema]:
+async def page(connection: Connection, table_id: UUID, after: int, limit: int) -> list[Schema]:
     """Versions of a table's schema later than ``after``, oldest first."""
     named = {"table_id": table_id, "after": after, "limit": limit}
-    return [_schema(*row) for row in await statements.execute(connection, _PAGE, named)]
+    return [_schema(*row) for row in await connection.execute(_PAGE, named)]
 
 
 def _schema(schema_version: int, fields: str, created_at: int, version: int) -> Schema:

@@ -14,7 +14,7 @@ from chronolake_metastore.domain.policies import CleaningPolicy, ClusteringPolic
 from chronolake_metastore.domain.services import SERVICE_OF, CleansSince, Commits, Look
 from chronolake_metastore.domain.tables import Table
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, read
 from chronolake_model import decoding
 from chronolake_model.service_properties import PLAN_EXPIRES_SECONDS, SERVICE_PROPERTIES
@@ -108,7 +108,7 @@ class ServiceTotals(msgspec.Struct, frozen=True):
 
 
 async def compaction_history(
-    connection: PooledConnection, table_id: UUID, policy: CompactionPolicy
+    connection: Connection, table_id: UUID, policy: CompactionPolicy
 ) -> CompactionHistory:
     """The figures of the triggers of compaction and of log compaction."""
     limit = max(policy.delta_commits_max, policy.log_threshold)
@@ -124,7 +124,7 @@ async def compaction_history(
 
 
 async def clustering_history(
-    connection: PooledConnection, table_id: UUID, policy: ClusteringPolicy
+    connection: Connection, table_id: UUID, policy: ClusteringPolicy
 ) -> ClusteringHistory:
     """The figures of the trigger of clustering."""
     [row] = await read(connection, _of_table(_CLUSTERING_HISTORY, table_id, limit=policy.commits_max))
@@ -133,7 +133,7 @@ async def clustering_history(
 
 
 async def clean_history(
-    connection: PooledConnection, table: Table, policy: CleaningPolicy, now: Micros
+    connection: Connection, table: Table, policy: CleaningPolicy, now: Micros
 ) -> CleansSince:
     """The figures of the trigger of cleans, savepoints and readers; ``now`` is by the steady clock."""
     tick_us = table.definition.tick.micros
@@ -142,13 +142,13 @@ async def clean_history(
     return CleansSince(Commits(number, _micros(first)), *holders)
 
 
-async def log_groups(connection: PooledConnection, table_id: UUID, partition_regex: str | None) -> bytes:
+async def log_groups(connection: Connection, table_id: UUID, partition_regex: str | None) -> bytes:
     """The file groups with log files, encoded; see ``compactions.plan_document``."""
     return await read(connection, _document(_LOG_GROUPS, table_id, regex=partition_regex))
 
 
 async def small_groups(
-    connection: PooledConnection,
+    connection: Connection,
     table: Table,
     partition_paths: Sequence[str],
     policy: ClusteringPolicy,
@@ -168,7 +168,7 @@ async def small_groups(
 
 
 async def changed_partitions(
-    connection: PooledConnection, table_id: UUID, look: Look, partition_regex: str | None
+    connection: Connection, table_id: UUID, look: Look, partition_regex: str | None
 ) -> list[str]:
     """The partitions that changed since a look at the table, and those that it left out."""
     query = _of_table(
@@ -181,19 +181,19 @@ async def changed_partitions(
     return [path for (path,) in await read(connection, query)]
 
 
-async def live_partitions(connection: PooledConnection, table_id: UUID, number: int | None) -> list[str]:
+async def live_partitions(connection: Connection, table_id: UUID, number: int | None) -> list[str]:
     """The last ``number`` partition paths with live files, or all, in the order of the paths."""
     rows = await read(connection, _of_table(_LIVE_PARTITIONS, table_id, number=number))
     return [path for (path,) in reversed(rows)]
 
 
-async def look(connection: PooledConnection, table_id: UUID, policy: bytes) -> Look:
+async def look(connection: Connection, table_id: UUID, policy: bytes) -> Look:
     """How far clustering by this policy has looked at a table."""
     rows = await read(connection, _of_table(_GET_LOOK, table_id, policy=policy))
     return Look(Micros(rows[0][0]), rows[0][1]) if rows else Look()
 
 
-async def save_look(connection: PooledConnection, table_id: UUID, policy: bytes, seen: Look) -> None:
+async def save_look(connection: Connection, table_id: UUID, policy: bytes, seen: Look) -> None:
     """Remember how far clustering by this policy has looked at a table."""
     parameters = {
         "table_id": table_id,
@@ -201,14 +201,12 @@ async def save_look(connection: PooledConnection, table_id: UUID, policy: bytes,
         "seen_until": seen.seen_until,
         "left_out": list(seen.left_out),
     }
-    await statements.execute(connection, _SAVE_LOOK, parameters)
+    await connection.execute(_SAVE_LOOK, parameters)
 
 
-async def pending(
-    connection: PooledConnection, table_ids: Iterable[UUID], limit: int
-) -> dict[UUID, PendingPlans]:
+async def pending(connection: Connection, table_ids: Iterable[UUID], limit: int) -> dict[UUID, PendingPlans]:
     """The first ``limit`` pending plans of services of each table that has any."""
-    rows = await statements.execute(connection, _PENDING, {"table_ids": list(table_ids), "limit": limit})
+    rows = await connection.execute(_PENDING, {"table_ids": list(table_ids), "limit": limit})
     by_table: dict[UUID, PendingPlans] = {}
     for table_id, action, requested, state, writer, groups, executions, lease, count in rows:
         plan = WaitingService(
@@ -225,9 +223,9 @@ async def pending(
     return by_table
 
 
-async def last_runs(connection: PooledConnection, table_ids: Iterable[UUID]) -> dict[UUID, list[CompletedRun]]:
+async def last_runs(connection: Connection, table_ids: Iterable[UUID]) -> dict[UUID, list[CompletedRun]]:
     """The last completed run of each service of each table."""
-    rows = await statements.execute(connection, _LAST_RUNS, {"table_ids": list(table_ids)})
+    rows = await connection.execute(_LAST_RUNS, {"table_ids": list(table_ids)})
     by_table: dict[UUID, list[CompletedRun]] = {}
     for table_id, service, requested, completed, writer, before, bytes_before, after, bytes_after in rows:
         run = CompletedRun(
@@ -244,42 +242,40 @@ async def last_runs(connection: PooledConnection, table_ids: Iterable[UUID]) -> 
     return by_table
 
 
-async def last_expired(
-    connection: PooledConnection, table_ids: Iterable[UUID]
-) -> dict[UUID, list[UndoneService]]:
+async def last_expired(connection: Connection, table_ids: Iterable[UUID]) -> dict[UUID, list[UndoneService]]:
     """The plans of each table that expired, and are the newest of their services."""
     by_table: dict[UUID, list[UndoneService]] = {}
-    rows = await statements.execute(connection, _LAST_EXPIRED, {"table_ids": list(table_ids)})
+    rows = await connection.execute(_LAST_EXPIRED, {"table_ids": list(table_ids)})
     for table_id, service, requested, reason in rows:
         plan = UndoneService(TableService(service), Micros(requested), reason)
         by_table.setdefault(table_id, []).append(plan)
     return by_table
 
 
-async def cancelled_clusterings(connection: PooledConnection, table_ids: Iterable[UUID]) -> dict[UUID, int]:
+async def cancelled_clusterings(connection: Connection, table_ids: Iterable[UUID]) -> dict[UUID, int]:
     """The clusterings of each table that were rolled back since the last completed one."""
-    rows = await statements.execute(connection, _CANCELLED, {"table_ids": list(table_ids)})
+    rows = await connection.execute(_CANCELLED, {"table_ids": list(table_ids)})
     return {table_id: count for table_id, count in rows}
 
 
-async def expired_plans(connection: PooledConnection, limit: int) -> list[ExpiredPlan]:
+async def expired_plans(connection: Connection, limit: int) -> list[ExpiredPlan]:
     """The first plans that are older than their tables allow, and that no executor has."""
     parameters = {"limit": limit, "default_seconds": int(SERVICE_PROPERTIES[PLAN_EXPIRES_SECONDS].default)}
-    rows = await statements.execute(connection, _EXPIRED, parameters)
+    rows = await connection.execute(_EXPIRED, parameters)
     return [
         ExpiredPlan(table, Action(action), Micros(requested), Tick(tick), int(waited), failure)
         for table, action, requested, tick, waited, failure in rows
     ]
 
 
-async def totals(connection: PooledConnection) -> ServiceTotals:
+async def totals(connection: Connection) -> ServiceTotals:
     """The totals over all tables."""
     by_service: dict[TableService, int] = {}
     oldest = executions_max = 0
-    for action, count, waiting, executions in await statements.execute(connection, _TOTALS):
+    for action, count, waiting, executions in await connection.execute(_TOTALS):
         by_service[SERVICE_OF[Action(action)]] = count
         oldest, executions_max = max(oldest, waiting), max(executions_max, executions)
-    table_ids = [table_id for (table_id,) in await statements.execute(connection, _TABLES)]
+    table_ids = [table_id for (table_id,) in await connection.execute(_TABLES)]
     cancelled = await cancelled_clusterings(connection, table_ids)
     return ServiceTotals(by_service, oldest, executions_max, sum(cancelled.values()))
 

@@ -13,7 +13,7 @@ from chronolake_metastore.domain.actions import begun_as
 from chronolake_metastore.domain.slices import Replacement
 from chronolake_metastore.store.files import FileOfInstant, GroupKey
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.file_names import GENERATION_MAX, bucket_file_id, bucket_prefix
 from chronolake_model.files import FileGroupName
 from chronolake_model.slices import BucketName
@@ -60,9 +60,9 @@ class ReplacedGroup(msgspec.Struct, frozen=True):
     operation: Operation
 
 
-async def pending(connection: PooledConnection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
+async def pending(connection: Connection, at: AsOf, after: GroupKey, groups: int) -> list[PendingGroup]:
     """The first ``groups`` file groups after ``after`` for which a table service was pending."""
-    rows = await statements.execute(connection, _PENDING, _of(at) | _after(after) | {"groups": groups})
+    rows = await connection.execute(_PENDING, _of(at) | _after(after) | {"groups": groups})
     return [
         PendingGroup((partition, file_id), Micros(requested), begun_as(Action(action), Operation(operation)))
         for partition, file_id, requested, action, operation in rows
@@ -70,43 +70,43 @@ async def pending(connection: PooledConnection, at: AsOf, after: GroupKey, group
 
 
 async def pending_compactions(
-    connection: PooledConnection, at: AsOf, groups: Sequence[GroupKey]
+    connection: Connection, at: AsOf, groups: Sequence[GroupKey]
 ) -> dict[GroupKey, list[Micros]]:
     """The requested times of the compactions of ``groups`` that were pending, by file group."""
     by_group: dict[GroupKey, list[Micros]] = defaultdict(list)
-    rows = await statements.execute(connection, _COMPACTIONS, _of(at) | _named(groups))
+    rows = await connection.execute(_COMPACTIONS, _of(at) | _named(groups))
     for partition_path, file_id, requested_time in rows:
         by_group[partition_path, file_id].append(Micros(requested_time))
     return by_group
 
 
-async def replaced(connection: PooledConnection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
+async def replaced(connection: Connection, at: AsOf, after: GroupKey, groups: int) -> list[ReplacedGroup]:
     """The first ``groups`` file groups after ``after`` that had been replaced."""
-    rows = await statements.execute(connection, _REPLACED, _of(at) | _after(after) | {"groups": groups})
+    rows = await connection.execute(_REPLACED, _of(at) | _after(after) | {"groups": groups})
     return _replaced_groups(rows)
 
 
-async def replacement(connection: PooledConnection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
+async def replacement(connection: Connection, at: AsOf, group: GroupKey) -> ReplacedGroup | None:
     """The replacement of a file group; None if it had not been replaced."""
-    replacements = _replaced_groups(await statements.execute(connection, _REPLACEMENT, _of(at) | _one(group)))
+    replacements = _replaced_groups(await connection.execute(_REPLACEMENT, _of(at) | _one(group)))
     assert len(replacements) <= 1, "a file group is replaced once"
     return replacements[0] if replacements else None
 
 
 async def history(
-    connection: PooledConnection, at: AsOf, group: GroupKey
+    connection: Connection, at: AsOf, group: GroupKey
 ) -> tuple[list[FileOfInstant], set[FileOfInstant]]:
     """The files that a file group had published, and those among them that cleans have planned to delete.
 
     Rows of cleaned files may have left PostgreSQL.
     """
-    rows = await statements.execute(connection, _HISTORY, _of(at) | _one(group))
+    rows = await connection.execute(_HISTORY, _of(at) | _one(group))
     files = [(FileOfInstant(*row[:-1]), row[-1]) for row in rows]
     return [file for file, _ in files], {file for file, is_cleaned in files if is_cleaned}
 
 
 async def groups_before_or_on(
-    connection: PooledConnection,
+    connection: Connection,
     at: AsOf,
     before_or_on: Micros,
     partition_path: str | None,
@@ -118,21 +118,21 @@ async def groups_before_or_on(
     Without those that had been replaced by an instant requested by then.
     """
     parameters = {"before_or_on": before_or_on, "partition_path": partition_path, "groups": groups}
-    rows = await statements.execute(connection, _GROUPS_BEFORE_OR_ON, _of(at) | _after(after) | parameters)
+    rows = await connection.execute(_GROUPS_BEFORE_OR_ON, _of(at) | _after(after) | parameters)
     return [(partition, file_id) for partition, file_id in rows]
 
 
 async def files_before_or_on(
-    connection: PooledConnection, at: AsOf, before_or_on: Micros, groups: Sequence[GroupKey]
+    connection: Connection, at: AsOf, before_or_on: Micros, groups: Sequence[GroupKey]
 ) -> list[FileOfInstant]:
     """The newest base file of a time or before of each of ``groups``, and the logs up to the next base file."""
     parameters = _of(at) | _named(groups) | {"before_or_on": before_or_on}
-    rows = await statements.execute(connection, _FILES_BEFORE_OR_ON, parameters)
+    rows = await connection.execute(_FILES_BEFORE_OR_ON, parameters)
     return [FileOfInstant(*row) for row in rows]
 
 
 async def files_of(
-    connection: PooledConnection, at: AsOf, names: Sequence[GroupName]
+    connection: Connection, at: AsOf, names: Sequence[GroupName]
 ) -> dict[GroupName, list[FileOfInstant]]:
     """The files in the slices of file groups, base file first, then the log files by completion time."""
     by_name: dict[GroupName, list[FileOfInstant]] = defaultdict(list)
@@ -147,14 +147,14 @@ async def files_of(
             ],
             "prefix_length": length,
         }
-        rows = await statements.execute(connection, _FILES_OF_GROUPS, _of(at) | parameters)
+        rows = await connection.execute(_FILES_OF_GROUPS, _of(at) | parameters)
         for number, *columns in rows:
             by_name[of_kind[number - 1]].append(FileOfInstant(*columns))
     return by_name
 
 
 async def last_replaced(
-    connection: PooledConnection, at: AsOf, buckets: Sequence[BucketName]
+    connection: Connection, at: AsOf, buckets: Sequence[BucketName]
 ) -> dict[BucketName, str]:
     """The file id of the last file group of each bucket that was replaced, if there was one."""
     if not buckets:
@@ -164,7 +164,7 @@ async def last_replaced(
         "firsts": [bucket_file_id(bucket.bucket) for bucket in buckets],
         "lasts": [bucket_file_id(bucket.bucket, GENERATION_MAX) for bucket in buckets],
     }
-    rows = await statements.execute(connection, _LAST_REPLACED, _of(at) | parameters)
+    rows = await connection.execute(_LAST_REPLACED, _of(at) | parameters)
     return {buckets[number - 1]: file_id for number, file_id in rows}
 
 

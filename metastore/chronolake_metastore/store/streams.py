@@ -18,7 +18,7 @@ from chronolake_metastore.domain.streams import WAIT_SECONDS_DEFAULT, Checkpoint
 from chronolake_metastore.store import instants
 from chronolake_metastore.store.instants import FoundInstants
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
 from chronolake_model import decoding
 from chronolake_model.files import FileGroupName
@@ -153,30 +153,28 @@ def delete_checkpoints(ended: Iterable[InstantKey]) -> Statement:
     }
 
 
-async def page(connection: PooledConnection, table_id: UUID, after: str, limit: int) -> list[Stream]:
+async def page(connection: Connection, table_id: UUID, after: str, limit: int) -> list[Stream]:
     """The first streams of a table after a name, by their names, with their buffers."""
     parameters = {"table_id": table_id, "after": after, "limit": limit}
-    rows = await statements.execute(connection, _PAGE, parameters)
+    rows = await connection.execute(_PAGE, parameters)
     return list(_streams([tuple(row) for row in rows]).values())
 
 
-async def promised_in(
-    connection: PooledConnection, table_id: UUID, named: Sequence[FileGroupName]
-) -> PromisedGroups:
+async def promised_in(connection: Connection, table_id: UUID, named: Sequence[FileGroupName]) -> PromisedGroups:
     """The named file groups that have promised files, for reading."""
     return await read(connection, find_promised(table_id, named)) if named else []
 
 
-async def expired(connection: PooledConnection, limit: int) -> list[ExpiredStream]:
+async def expired(connection: Connection, limit: int) -> list[ExpiredStream]:
     """Streams whose lease has ended and of which ``domain.streams.expire`` rolls something back."""
     parameters = {"limit": limit, "wait_seconds": WAIT_SECONDS_DEFAULT}
-    rows = await statements.execute(connection, _FIND_EXPIRED, parameters)
+    rows = await connection.execute(_FIND_EXPIRED, parameters)
     return [ExpiredStream(*row) for row in rows]
 
 
-async def totals(connection: PooledConnection) -> Totals:
+async def totals(connection: Connection) -> Totals:
     """The totals of the buffers of all streams."""
-    instants_count, size_bytes, age_us = (await statements.execute(connection, _TOTALS)).one()
+    instants_count, size_bytes, age_us = (await connection.execute(_TOTALS)).one()
     return Totals(instants_count, int(size_bytes), age_us / MICROS_PER_SECOND)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from chronolake_metastore.store.pending_plans import Place, place_of
 from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Reader
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_model.times import Micros
 from chronolake_model.vocabulary import GRACE_PROPERTY, GRACE_SECONDS_DEFAULT, Action, State
 
@@ -37,7 +37,7 @@ FIRST: Final = Unswept(Micros(0), Micros(0), Micros(0), Action.COMMIT, State.COM
 
 
 async def page(
-    connection: Reader, table_id: UUID, grace_seconds: int, after: Unswept, limit: int, *, leases: bool
+    connection: Connection, table_id: UUID, grace_seconds: int, after: Unswept, limit: int, *, leases: bool
 ) -> list[Unswept]:
     """The first ``limit`` instants of a table after ``after`` whose last deletion is ``grace_seconds`` ago.
 
@@ -51,7 +51,7 @@ async def page(
         "after_time": after.requested_time,
         "limit": limit,
     }
-    rows = await statements.execute(connection, _UNSWEPT, parameters)
+    rows = await connection.execute(_UNSWEPT, parameters)
     return [
         Unswept(
             Micros(since),
@@ -65,7 +65,7 @@ async def page(
     ]
 
 
-async def places(connection: Reader, left_out: Iterable[UUID], limit: int) -> list[tuple[Place, int]]:
+async def places(connection: Connection, left_out: Iterable[UUID], limit: int) -> list[tuple[Place, int]]:
     """Tables that have something due by their own grace period, which comes with them, but for ``left_out``."""
     parameters = {
         "left_out": list(left_out),
@@ -73,5 +73,5 @@ async def places(connection: Reader, left_out: Iterable[UUID], limit: int) -> li
         "grace_seconds": GRACE_SECONDS_DEFAULT,
         "limit": limit,
     }
-    rows = await statements.execute(connection, _PLACES, parameters)
+    rows = await connection.execute(_PLACES, parameters)
     return [(place_of(place), grace_seconds) for *place, grace_seconds in rows]

@@ -106,7 +106,7 @@ async def named(database: Database, name: str) -> list[StoredToken]:
 async def save_name(database: Database, token_id: str, name: str) -> None:
     """Name a token."""
     async with database.committing() as connection:
-        await statements.execute(connection, _SAVE_NAME, {"token_id": token_id, "name": name})
+        await connection.execute(_SAVE_NAME, {"token_id": token_id, "name": name})
 
 
 def _first(rows: Rows) -> StoredToken | None:

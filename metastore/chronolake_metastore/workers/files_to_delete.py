@@ -16,7 +16,8 @@ from chronolake_metastore.metrics import Metrics
 from chronolake_metastore.store import deletions, event_lists, instants, markers
 from chronolake_metastore.store.markers import FIRST, InstantRef
 from chronolake_metastore.store.pending_plans import PendingPlan, Place
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.sweeps import Unswept
 from chronolake_metastore.workers.table_storage import TableFiles
 from chronolake_model.markers import DeletedFile, file_at, is_file_of
@@ -142,7 +143,7 @@ async def deleting_for_sweep(database: Database, place: Place, due: Unswept) -> 
         return Deleting(by, format_time(await _marked_by(connection, place, due.requested_time), place.tick))
 
 
-async def _marked_by(connection: Reader, place: Place, requested_time: Micros) -> Micros:
+async def _marked_by(connection: Connection, place: Place, requested_time: Micros) -> Micros:
     instant = await instants.get(connection, place.table_id, requested_time)
     assert instant is not None, "instants stay"
     return marked_by(instant)

@@ -24,7 +24,8 @@ from chronolake_metastore.queries import deletable, publication, timeline
 from chronolake_metastore.service.service import Service
 from chronolake_metastore.store import base_paths, catalog, identity, locations, recorded_events
 from chronolake_metastore.store.pending_plans import Place
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.workers.threads import in_thread
 from chronolake_metastore.workers.worker import context_of
 from chronolake_model.backoff import Backoff
@@ -146,7 +147,7 @@ class MetastoreOfThread:
             raise StorageError(str(exc)) from exc
 
 
-async def owner_of(connection: Reader, place: Place) -> Owner:
+async def owner_of(connection: Connection, place: Place) -> Owner:
     """The owner that the claim of the base path must name."""
     present = await identity.get(connection)
     took_over = await base_paths.took_over(connection, place.table_id)

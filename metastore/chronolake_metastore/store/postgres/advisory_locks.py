@@ -13,8 +13,8 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 import chronolake_migrations
-from chronolake_metastore.store.postgres import statements
-from chronolake_metastore.store.postgres.engine import Database, Reader
+from chronolake_metastore.store.postgres.engine import Database
+from chronolake_metastore.store.postgres.pooled import Connection
 
 _FIRST: Final = 1667788914
 _NAMES: Final = 1_024
@@ -53,7 +53,7 @@ def key_of_name(name: str) -> int:
 
 
 @asynccontextmanager
-async def leadership(database: Database, worker: str) -> AsyncIterator[Reader | None]:
+async def leadership(database: Database, worker: str) -> AsyncIterator[Connection | None]:
     """A connection for the leader among the workers of a name; None when another server is the leader.
 
     The lock ends with its transaction, so with the connection too, also where a pooler does not keep sessions.
@@ -61,12 +61,12 @@ async def leadership(database: Database, worker: str) -> AsyncIterator[Reader | 
     """
     lock = {"lock": AdvisoryLock.WORKER.value, "worker": worker}
     async with database.electing() as election:
-        locked = await statements.execute(election, _TRY_LOCK, lock)
+        locked = await election.execute(_TRY_LOCK, lock)
         if not locked.scalar_one():
             yield None
             return
         # A statement keeps its snapshot until the next one, and then VACUUM would have to keep old rows.
-        await statements.execute(election, _LEAD)
+        await election.execute(_LEAD)
         try:
             async with database.autocommit() as connection:
                 yield connection

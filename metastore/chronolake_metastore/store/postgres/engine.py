@@ -16,10 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from chronolake_metastore import errors
 from chronolake_metastore.settings import Settings
-from chronolake_metastore.store.postgres import rested_connections, schema, sessions, statements
+from chronolake_metastore.store.postgres import rested_connections, schema, sessions
 from chronolake_metastore.store.postgres.connections import BoundedConnection
 from chronolake_metastore.store.postgres.outages import Outages
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 from chronolake_metastore.store.postgres.sessions import SessionSettings, session_settings
 from chronolake_metastore.store.postgres.stream_slots import StreamSlots
 from chronolake_model import base_paths
@@ -139,12 +139,6 @@ _BEGIN_PROBING: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 _BEGIN_NOTE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
-Reader = PooledConnection
-"""A connection for queries. Only the store uses its content."""
-Connection = PooledConnection
-"""A connection for notes, which may write."""
-
-
 class Database:
     """One PostgreSQL database, as the server uses it."""
 
@@ -243,19 +237,19 @@ class Database:
             raise
 
     @asynccontextmanager
-    async def reading(self) -> AsyncIterator[Reader]:
+    async def reading(self) -> AsyncIterator[Connection]:
         """A transaction that PostgreSQL lets only read. All its statements see one moment of the database."""
         async with self._reading_from(self._engine, _BEGIN_READING) as connection:
             yield connection
 
     @asynccontextmanager
-    async def identifying(self) -> AsyncIterator[Reader]:
+    async def identifying(self) -> AsyncIterator[Connection]:
         """As ``watching``, for identifying callers: on connections of its own, for short statements."""
         async with self._reading_from(self._identifying) as connection:
             yield connection
 
     @asynccontextmanager
-    async def _reading_from(self, pool: AsyncEngine, begin: str | None = None) -> AsyncIterator[Reader]:
+    async def _reading_from(self, pool: AsyncEngine, begin: str | None = None) -> AsyncIterator[Connection]:
         try:
             async with self._pooled(pool, begin) as connection:
                 yield connection
@@ -264,14 +258,14 @@ class Database:
             raise
 
     @asynccontextmanager
-    async def _pooled(self, pool: AsyncEngine, begin: str | None = None) -> AsyncIterator[PooledConnection]:
+    async def _pooled(self, pool: AsyncEngine, begin: str | None = None) -> AsyncIterator[Connection]:
         """A connection of a pool, which rolls back what is not committed. ``begin`` begins a transaction."""
         with self.errors():
             async with pool.connect() as pooled:
                 made = (await pooled.get_raw_connection()).driver_connection
                 assert isinstance(made, BoundedConnection)
                 try:
-                    yield PooledConnection(made, begin)
+                    yield Connection(made, begin)
                 finally:
                     if made.closed:
                         await pooled.invalidate()
@@ -289,25 +283,25 @@ class Database:
             ) from failure
 
     @asynccontextmanager
-    async def following(self) -> AsyncIterator[Reader]:
+    async def following(self) -> AsyncIterator[Connection]:
         """As ``watching``, for followers of the log: on connections of their own."""
         async with self._pooled(self._following) as connection:
             yield connection
 
     @asynccontextmanager
-    async def probing(self) -> AsyncIterator[Reader]:
+    async def probing(self) -> AsyncIterator[Connection]:
         """As ``reading``, for asking how the database is: on connections that are soon given up."""
         async with self._pooled(self._probing, _BEGIN_PROBING) as connection:
             yield connection
 
     @asynccontextmanager
-    async def watching(self) -> AsyncIterator[Reader]:
+    async def watching(self) -> AsyncIterator[Connection]:
         """As ``probing``; each statement is a transaction of its own."""
         async with self._pooled(self._probing) as connection:
             yield connection
 
     @asynccontextmanager
-    async def electing(self) -> AsyncIterator[Reader]:
+    async def electing(self) -> AsyncIterator[Connection]:
         """A transaction, READ COMMITTED, that only takes an advisory lock and may then be idle for long.
 
         Raises ``ConnectionLost`` at its end if it has ended before. It must read no table: it would block
@@ -344,20 +338,18 @@ class Database:
             await sessions.refuse_lost(self.connect)
 
 
-async def keeps_session(connection: Reader) -> bool:
+async def keeps_session(connection: Connection) -> bool:
     """Whether the connection still has the session that was set up for it."""
-    rows = await statements.execute(connection, sessions.MARK)
+    rows = await connection.execute(sessions.MARK)
     return bool(rows.scalar_one() == connection.mark)
 
 
-async def revision(connection: Reader) -> str | None:
+async def revision(connection: Connection) -> str | None:
     """The revision that the database's schema has; none when it was never migrated."""
-    exists = await statements.execute(
-        connection, "SELECT to_regclass('chronolake.alembic_version') IS NOT NULL"
-    )
+    exists = await connection.execute("SELECT to_regclass('chronolake.alembic_version') IS NOT NULL")
     if not exists.scalar_one():
         return None
-    rows = await statements.execute(connection, "SELECT version_num FROM chronolake.alembic_version")
+    rows = await connection.execute("SELECT version_num FROM chronolake.alembic_version")
     found: str | None = rows.scalar_one_or_none()
     return found
 
@@ -370,8 +362,7 @@ async def is_read_only(database: Database) -> bool:
     """
     for _ in range(PROBING_CONNECTIONS + 1):
         async with database.probing() as connection:
-            rows = await statements.execute(
-                connection,
+            rows = await connection.execute(
                 "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
                 " OR current_setting('default_transaction_read_only')::boolean",
             )
@@ -381,10 +372,9 @@ async def is_read_only(database: Database) -> bool:
     return True
 
 
-async def xmin_age(connection: Reader) -> int:
+async def xmin_age(connection: Connection) -> int:
     """Transactions since the oldest one that is still open; a reader of the log must not pass it."""
-    age = await statements.execute(
-        connection,
+    age = await connection.execute(
         "SELECT pg_snapshot_xmax(snapshot)::text::bigint - pg_snapshot_xmin(snapshot)::text::bigint"
         " FROM pg_current_snapshot() AS snapshot",
     )

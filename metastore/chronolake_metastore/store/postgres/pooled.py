@@ -47,7 +47,7 @@ class FoundRows(list[tuple[Any, ...]]):
         return self.scalar_one() if self else None
 
 
-class PooledConnection:
+class Connection:
     """A connection that belongs to its user until it goes back to the pool.
 
     ``begin`` begins the transaction, with the first statement; without it each statement is one of its own. The

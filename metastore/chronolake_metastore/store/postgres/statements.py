@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from types import MappingProxyType
 from typing import Any, Final
 
 from psycopg import sql
@@ -13,7 +12,6 @@ from sqlalchemy import JSON, BigInteger, Column, DateTime, Integer, Text, Uuid
 from sqlalchemy.dialects.postgresql import JSONB
 
 from chronolake_metastore.store.postgres import schema
-from chronolake_metastore.store.postgres.pooled import FoundRows, PooledConnection
 
 _PARAMETER_TYPES: Final = {
     BigInteger: "bigint",
@@ -149,13 +147,6 @@ def load(name: str) -> str:
     for placeholder, fragment in _FRAGMENTS.items():
         statement = statement.replace(placeholder, fragment)
     return statement
-
-
-async def execute(
-    connection: PooledConnection, statement: str, parameters: Mapping[str, object] = MappingProxyType({})
-) -> FoundRows:
-    """Run a statement."""
-    return await connection.execute(statement, parameters)
 
 
 def with_literals(statement: str, values: Mapping[str, object], **fragments: sql.Composable) -> str:

@@ -16,9 +16,9 @@ from typing import Any, Generic, TypeVar
 import psycopg
 
 from chronolake_metastore import errors
-from chronolake_metastore.store.postgres import connections, engine, schema, statements
+from chronolake_metastore.store.postgres import connections, engine, schema
 from chronolake_metastore.store.postgres.connections import BoundedConnection
-from chronolake_metastore.store.postgres.pooled import PooledConnection
+from chronolake_metastore.store.postgres.pooled import Connection
 
 Statement = tuple[str, Mapping[str, Any]]
 Rows = list[tuple[Any, ...]]
@@ -62,9 +62,9 @@ class Query(Generic[ResultT]):
         return result
 
 
-async def read(connection: PooledConnection, query: Query[ResultT]) -> ResultT:
+async def read(connection: Connection, query: Query[ResultT]) -> ResultT:
     """Run a query on a connection for reading."""
-    return query.decode(await statements.execute(connection, query.sql, query.parameters))
+    return query.decode(await connection.execute(query.sql, query.parameters))
 
 
 def no_rows(rows: Rows) -> None:
