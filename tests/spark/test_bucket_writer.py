@@ -320,7 +320,7 @@ def test_a_deleted_key_that_is_appended_again_is_an_insert_where_keys_are_looked
 
 
 def test_a_file_that_fails_half_way_is_deleted(job: WriteJob, monkeypatch: pytest.MonkeyPatch):
-    def half(sink: pa.NativeFile, *_: object) -> None:
+    def half(sink: pa.NativeFile, *_: object, **_options: object) -> None:
         sink.write(b"PAR1")
         raise MemoryError
 

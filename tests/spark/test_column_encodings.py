@@ -13,24 +13,25 @@ import pytest
 from pyspark.sql import SparkSession
 
 from chronolake.slices import base_files, column_encodings
+from tests.fix_stores import Store
 
 _RANDOM = np.random.default_rng(1)
 _NOISE = _RANDOM.random(10_000)
 
 
-def columns_of(table: pa.Table) -> list[pq.ColumnChunkMetaData]:
+def columns_of(table: pa.Table, *, is_local: bool = False) -> list[pq.ColumnChunkMetaData]:
     """The columns of a file with these rows, which are read back."""
     sink = pa.BufferOutputStream()
-    base_files.write_rows(sink, table.schema, [table])
+    base_files.write_rows(sink, table.schema, [table], is_local=is_local)
     stored = pq.ParquetFile(sink.getvalue())
     assert stored.read().to_pylist() == table.to_pylist()
     group = stored.metadata.row_group(0)
     return [group.column(number) for number in range(group.num_columns)]
 
 
-def codecs_of(table: pa.Table) -> dict[str, str]:
+def codecs_of(table: pa.Table, *, is_local: bool = False) -> dict[str, str]:
     """The compression of each column of a file with these rows."""
-    return {column.path_in_schema: column.compression for column in columns_of(table)}
+    return {column.path_in_schema: column.compression for column in columns_of(table, is_local=is_local)}
 
 
 @pytest.mark.parametrize(
@@ -49,6 +50,36 @@ def codecs_of(table: pa.Table) -> dict[str, str]:
 )
 def test_only_values_that_become_smaller_are_compressed(values: pa.Array, codec: str) -> None:
     assert codecs_of(pa.table({"values": values})) == {"values": codec}
+
+
+@pytest.mark.parametrize(
+    ("values", "codec"),
+    [
+        (pa.array([f"text {number}" for number in _RANDOM.integers(0, 1_000_000, 10_000)]), "SNAPPY"),
+        (pa.array([f"20261201063916123_0_{number}" for number in range(10_000)]), "ZSTD"),
+        (pa.array([_RANDOM.bytes(16).hex() for _ in range(10_000)]), "ZSTD"),
+        (pa.array([_RANDOM.bytes(16) for _ in range(10_000)]), "UNCOMPRESSED"),
+        (pa.array(["x", "y"] * 5_000), "ZSTD"),
+        (pa.array(np.arange(10_000) * 1_000, pa.timestamp("us")), "SNAPPY"),
+        (pa.array([[1.5]] * 100), "ZSTD"),
+        (pa.nulls(10, pa.string()), "ZSTD"),
+    ],
+)
+def test_on_a_local_disk_the_fast_codec_compresses_what_it_makes_small(values: pa.Array, codec: str) -> None:
+    assert set(codecs_of(pa.table({"values": values}), is_local=True).values()) == {codec}
+
+
+def test_a_file_on_a_local_disk_has_the_fast_codec_and_others_the_small_one(store: Store) -> None:
+    texts = pa.array([f"text {number}" for number in _RANDOM.integers(0, 1_000_000, 10_000)])
+    table = pa.table({"s": texts})
+    folder = base_files.TableFolder.of(store.base_path, store.options)
+    base_files.write(folder, "f.parquet", table.schema, [table])
+
+    with folder.filesystem.open_input_file(folder.path("f.parquet")) as file:
+        stored = pq.ParquetFile(file)
+        assert stored.read().equals(table)
+        codec = stored.metadata.row_group(0).column(0).compression
+    assert codec == ("SNAPPY" if store.options is None else "ZSTD")
 
 
 _INT64 = np.iinfo(np.int64)

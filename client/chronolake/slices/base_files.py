@@ -160,14 +160,19 @@ def write(
     """Write a base file and return its size in bytes. After a failure, discard the partial file."""
     with folder.create(relative) as sink:
         # pyarrow closes the file when an exception leaves this block, so a partial file may appear.
-        write_rows(sink, schema, tables, metadata)
+        write_rows(sink, schema, tables, metadata, is_local=folder.is_local)
         return int(sink.tell())
 
 
 def write_rows(
-    sink: pa.NativeFile, schema: pa.Schema, tables: Iterable[pa.Table], metadata: FooterMetadata = dict
+    sink: pa.NativeFile,
+    schema: pa.Schema,
+    tables: Iterable[pa.Table],
+    metadata: FooterMetadata = dict,
+    *,
+    is_local: bool = False,
 ) -> None:
-    """Write rows as the Parquet file of a base file or of a log block."""
+    """Write rows as the Parquet file of a base file, which may be for a local disk, or of a log block."""
     groups = _in_row_groups(tables)
     first = next(groups, schema.empty_table())
     dictionaries = column_encodings.dictionary_columns(first)
@@ -176,7 +181,7 @@ def write_rows(
     with pq.ParquetWriter(
         sink,
         schema,
-        compression=column_encodings.codecs(first, dictionaries, differences),
+        compression=column_encodings.codecs(first, dictionaries, differences, is_local=is_local),
         use_dictionary=dictionaries,
         column_encoding=differences or None,
         write_statistics=column_encodings.with_statistics(schema),

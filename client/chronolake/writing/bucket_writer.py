@@ -28,6 +28,7 @@ from chronolake.slices.merge import Decision, Existing
 from chronolake.slices.slice_reader import SliceReader
 from chronolake.slices.stored_slices import NumberedGroup, StoredSlice
 from chronolake.writing import (
+    arrow_memory,
     group_threads,
     kept_rows,
     log_appends,
@@ -157,6 +158,7 @@ class WriteTaskResult:
     unchanged: int = 0
 
 
+@arrow_memory.in_small_pages()
 def write(
     batches: Iterable[pa.RecordBatch],
     job: WriteJob,
@@ -423,14 +425,15 @@ class _GroupWriter:
         if file is not None and self._stored is not None and (base := self._stored.base) is not None:
             fields = None if base.has_field_ids else self._fields[base.schema_version]
             stored = layouts.stored_schema(file, fields, base.path)
-            kept = kept_rows.KeptRows(file, stored, self._schema, known, decision.kept)
+            unnamed = self._schema.remove(self._schema.get_field_index(columns.FILE_NAME))
+            kept = kept_rows.KeptRows(file, stored, unnamed, known, decision.kept)
             yield from map(self._named, kept.tables(at_once=not self._folder.is_local))
         yield self._stamped(new)
 
-    def _named(self, stored: pa.Table) -> pa.Table:
-        index = stored.schema.get_field_index(columns.FILE_NAME)
-        names = _repeated(self._file_name, len(stored))
-        return stored.set_column(index, stored.schema.field(index), names)
+    def _named(self, kept: pa.Table) -> pa.Table:
+        """Kept rows, which are in this file now."""
+        index = self._schema.get_field_index(columns.FILE_NAME)
+        return kept.add_column(index, self._schema.field(index), _repeated(self._file_name, len(kept)))
 
     def _stamped(self, new: pa.Table) -> pa.Table:
         """The new rows with Hudi's five columns: time, sequence number, key, partition path, file."""
