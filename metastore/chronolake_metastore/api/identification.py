@@ -100,11 +100,8 @@ class _WatchedStream:
 
     def send(self, message: Message) -> Awaitable[None]:
         """Send a part; raises ``CallerLost``."""
-        if (
-            message["type"] == "http.response.body"
-            and message.get("more_body")
-            and time.monotonic() - self._identified_at >= STREAM_CHECK_SECONDS
-        ):
+        # Only bodies have more.
+        if message.get("more_body") and time.monotonic() - self._identified_at >= STREAM_CHECK_SECONDS:
             return self._send_to_identified(message)
         # Without a coroutine of its own, which each part of each answer would pay for.
         return self._send(message)
@@ -131,13 +128,18 @@ def _is_open(scope: HTTPScope) -> bool:
 
 def _token_of(scope: HTTPScope) -> str:
     """The bearer token of a request; raises ``Unauthenticated``."""
-    sent = [value for name, value in scope["headers"] if name == b"authorization"]
-    if not sent:
+    sent = None
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            if sent is not None:
+                # Two headers: a proxy and the server could read different ones.
+                raise errors.Unauthenticated(Reason.NOT_BEARER)
+            sent = value
+    if sent is None:
         raise errors.Unauthenticated(Reason.NO_TOKEN)
-    scheme, _, token = sent[0].strip().partition(b" ")
+    scheme, _, token = sent.strip().partition(b" ")
     token = token.strip()
-    # Two headers: a proxy and the server could read different ones.
-    if len(sent) > 1 or scheme.lower() != b"bearer" or not token or not token.isascii() or b" " in token:
+    if scheme.lower() != b"bearer" or not token or not token.isascii() or b" " in token:
         raise errors.Unauthenticated(Reason.NOT_BEARER)
     return token.decode()
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 
@@ -14,7 +13,8 @@ from chronolake_metastore.domain import rights
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.rights import Needs, Rights
 from chronolake_metastore.domain.subjects import Reason, Subject
-from chronolake_metastore.store import grants, tokens
+from chronolake_metastore.store import callers
+from chronolake_metastore.store.callers import KnownCallers
 from chronolake_metastore.store.postgres.transaction import Query
 from chronolake_model.roles import Right, Scope
 from chronolake_model.times import Micros
@@ -44,46 +44,39 @@ def _needs_of_names(
 
 
 class RightsOfGroup(msgspec.Struct, frozen=True):
-    """The rights of subjects, and the tokens that are not accepted any more."""
+    """The rights of the callers of a group, as far as they concern its names."""
 
-    by_subject: Mapping[str, Rights]
-    ended_tokens: AbstractSet[str]
+    callers: KnownCallers
 
     def of(self, subject: Subject) -> Rights:
-        """The rights of a subject, as far as they concern the names of the group."""
-        return self.by_subject.get(subject.name, rights.NONE)
+        """The rights of a subject."""
+        return self.callers.rights.get(subject.name, rights.NONE)
 
     def refuse_ended(self, ctx: Context, now: Micros) -> None:
         """Raise ``Unauthenticated`` if the caller was identified by a token that has ended since."""
         subject = ctx.subject
         if subject.until is not None and now >= subject.until:
             raise errors.Unauthenticated(Reason.EXPIRED)
-        if subject.token_id in self.ended_tokens:
+        if subject.token_id in self.callers.ended_tokens:
             raise errors.Unauthenticated(Reason.REVOKED)
 
 
-class RightsQueries:
-    """The queries for the rights of callers, each with what its command needs."""
-
-    def __init__(self, needed: Iterable[tuple[Context, Needs]]) -> None:
-        callers = list(needed)
-        if not callers:
-            self._held: Query[Mapping[str, Rights]] = Query.known({})
-            self._ended: Query[AbstractSet[str]] = Query.known(frozenset())
-            return
-        needed_once = {id(needs): needs for _, needs in callers}.values()
-        scopes = [scope for needs in needed_once for scope in (*needs.scopes, *needs.new, *needs.beside)]
-        token_ids = {ctx.subject.token_id for ctx, _ in callers if ctx.subject.token_id is not None}
-        table_ids = [ctx.table_id for ctx, _ in callers if ctx.table_id is not None]
-        self._held = grants.find_held((ctx.subject.name for ctx, _ in callers), scopes, table_ids)
-        self._ended = tokens.find_ended(token_ids)
-
-    @property
-    def all(self) -> Sequence[Query[Any]]:
-        """The queries, to be fetched."""
-        return self._held, self._ended
-
-    @property
-    def result(self) -> RightsOfGroup:
-        """The rights, once the queries were fetched."""
-        return RightsOfGroup(self._held.result, self._ended.result)
+def find_callers(needed: Iterable[tuple[Context, Needs]]) -> Query[KnownCallers]:
+    """The rights of callers, each with what its command needs."""
+    # Most commands of a group are of one caller and need the same, which is one object (``needs_of``).
+    subjects: dict[int, Subject] = {}
+    needs_once: dict[int, Needs] = {}
+    table_ids = set()
+    for ctx, needs in needed:
+        subjects[id(ctx.subject)] = ctx.subject
+        needs_once[id(needs)] = needs
+        if ctx.table_id is not None:
+            table_ids.add(ctx.table_id)
+    if not subjects:
+        return Query.known(KnownCallers())
+    return callers.find(
+        {subject.name for subject in subjects.values()},
+        {subject.token_id for subject in subjects.values() if subject.token_id is not None},
+        {scope for needs in needs_once.values() for scope in (*needs.scopes, *needs.new, *needs.beside)},
+        table_ids,
+    )

@@ -15,7 +15,7 @@ import msgspec
 from chronolake_metastore import errors
 from chronolake_metastore.commands import authorizing, recording
 from chronolake_metastore.commands.archived_keys import ArchivedKeys, AskArchive
-from chronolake_metastore.commands.authorizing import RightsOfGroup, RightsQueries
+from chronolake_metastore.commands.authorizing import RightsOfGroup
 from chronolake_metastore.commands.handler import Answer, Loading, Names, Sharing, combined, fetch, single_query
 from chronolake_metastore.commands.recording import Request
 from chronolake_metastore.commands.registry import HANDLERS, AnyHandler
@@ -284,8 +284,10 @@ async def _load_state(
     now = clocks.read_now(appends=True)
     known = outcomes.find(task.request.ctx.request_id for task in tasks)
     border = archived.find_border_of_answers()
-    rights = RightsQueries((task.request.ctx, task.needs) for task in tasks if task.needs is not None)
-    fields = await fetch(tx, projections.load(_named(names), now, known, border, *rights.all))
+    callers = authorizing.find_callers(
+        (task.request.ctx, task.needs) for task in tasks if task.needs is not None
+    )
+    fields = await fetch(tx, projections.load(_named(names), now, known, border, callers))
     tables, instants = fields.get("tables", {}), fields.get("instants", {})
     missing = _missing(names, tables, instants)
     renamed = await tx.fetch_one(catalog.find_renamed(missing)) if missing else {}
@@ -298,7 +300,8 @@ async def _load_state(
         present_names=present_names,
         wall_offset=now.result.wall_offset,
     )
-    return projections.state_of(loaded), now.result, known.result, border.result, rights.result
+    rights = RightsOfGroup(callers.result)
+    return projections.state_of(loaded), now.result, known.result, border.result, rights
 
 
 def _named(names: Sequence[Names]) -> Named:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -12,18 +11,11 @@ from chronolake_metastore.domain.rights import HeldRole, Rights
 from chronolake_metastore.store.postgres import statements
 from chronolake_metastore.store.postgres.engine import Database
 from chronolake_metastore.store.postgres.pooled import Connection
-from chronolake_metastore.store.postgres.transaction import Query, Rows, Statement, read
+from chronolake_metastore.store.postgres.transaction import Query, Statement, read
 from chronolake_model.roles import GRANTS_PER_SUBJECT_MAX, Role, Scope, scope_of
 from chronolake_model.times import Micros
 
 _FIND: Final = statements.load("grants/find")
-_ON_BEGINNINGS: Final = statements.load("grants/held_on_beginnings")
-_HELD: Final = {
-    "tables": statements.load("grants/held_on_names"),
-    "table_ids": statements.load("grants/held_on_ids"),
-    "starts": statements.load("grants/held_within"),
-}
-"""The roles that are held otherwise, by the parameter without which there are none."""
 _PAGE: Final = statements.load("grants/page")
 _SAVE: Final = statements.load("grants/save")
 _DELETE: Final = """
@@ -37,35 +29,6 @@ def find(subject: str) -> Query[list[StoredGrant]]:
     """The grants of a subject, in the order of their keys."""
     parameters = {"subject": subject, "limit": GRANTS_PER_SUBJECT_MAX}
     return Query(_FIND, parameters, lambda rows: [_grant(row) for row in rows])
-
-
-def find_held(
-    subjects: Iterable[str], scopes: Iterable[Scope], table_ids: Iterable[UUID]
-) -> Query[Mapping[str, Rights]]:
-    """The rights of subjects, as far as they concern the scopes, or tables by their ids."""
-    named = sorted(set(scopes), key=lambda scope: (scope.text, scope.is_table))
-    parameters = {
-        "subjects": sorted(set(subjects)),
-        "texts": [scope.text for scope in named],
-        "tables": [scope.text for scope in named if scope.is_table],
-        "starts": [scope.text for scope in named if not scope.is_table],
-        "table_ids": sorted(set(table_ids)),
-    }
-    # Each part costs each group of commands time, and most groups name tables alone.
-    parts = [_ON_BEGINNINGS, *(part for name, part in _HELD.items() if parameters[name])]
-    return Query(_either(tuple(parts)), parameters, _rights_by_subject)
-
-
-@functools.cache
-def _either(parts: tuple[str, ...]) -> str:
-    return "\nUNION ALL\n".join(parts)
-
-
-def _rights_by_subject(rows: Rows) -> dict[str, Rights]:
-    held: dict[str, list[HeldRole]] = {}
-    for subject, role, prefix, table, table_id in rows:
-        held.setdefault(subject, []).append(HeldRole(Role(role), prefix, table, table_id))
-    return {subject: Rights(tuple(of_subject)) for subject, of_subject in held.items()}
 
 
 async def rights_of(connection: Connection, subject: str) -> Rights:

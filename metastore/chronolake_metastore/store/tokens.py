@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set as AbstractSet
 from typing import Any, Final
 
 import msgspec
@@ -21,12 +20,6 @@ _FIND: Final = statements.load("tokens/find")
 _LIST: Final = statements.load("tokens/list")
 _NAMED: Final = statements.load("tokens/named")
 _VERSION: Final = "SELECT version FROM clock WHERE table_id = %(catalog)s"
-_FIND_ENDED: Final = """
-    SELECT named.token_id
-    FROM unnest(%(token_ids)s::text[]) AS named (token_id)
-    LEFT JOIN token t USING (token_id)
-    WHERE t.token_id IS NULL OR t.revoked_at IS NOT NULL OR t.expires_at <= clock_timestamp()
-"""
 _SAVE_CREATED: Final = """
     INSERT INTO token (token_id, created_at, expires_at, acts_for_others, key_id, digest)
     VALUES (
@@ -66,14 +59,6 @@ def save_revoked(revoked: TokenRevoked, time: Micros) -> Statement:
 def find(token_id: str) -> Query[StoredToken | None]:
     """The token with this id."""
     return Query(_FIND, {"token_id": token_id}, _first)
-
-
-def find_ended(token_ids: Iterable[str]) -> Query[AbstractSet[str]]:
-    """The ids of those tokens that are not accepted any more."""
-    named = sorted(token_ids)
-    if not named:
-        return Query.known(frozenset())
-    return Query(_FIND_ENDED, {"token_ids": named}, lambda rows: frozenset(token_id for (token_id,) in rows))
 
 
 async def get(database: Database, token_id: str) -> StoredToken | None:

@@ -1,9 +1,0 @@
--- The roles of subjects on a beginning of a name, or on names within a named namespace.
-SELECT g.subject, g.role, g.prefix, NULL::text, NULL::uuid
-FROM role_grant g
-WHERE g.subject = ANY (%(subjects)s::text[])
-    AND g.prefix IS NOT NULL
-    AND (
-        EXISTS (SELECT FROM unnest(%(texts)s::text[]) AS named (text) WHERE starts_with(named.text, g.prefix))
-        OR EXISTS (SELECT FROM unnest(%(starts)s::text[]) AS named (text) WHERE starts_with(g.prefix, named.text))
-    )
