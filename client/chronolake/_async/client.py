@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
@@ -166,8 +167,11 @@ class AsyncClient:
     ) -> Namespace:
         """Create a namespace; with ``if_not_exists`` an existing one is returned, regardless of its properties.
 
-        Raises ``NamespaceExists``.
+        Whoever may only read it may ask for it so, too. Raises ``NamespaceExists``.
         """
+        if if_not_exists:
+            with contextlib.suppress(errors.NamespaceNotFound):
+                return await self.namespace(name)
         body = CreateNamespace(name, dict(properties or {}))
         try:
             return await self._transport.send(calls.call(operations.catalog.CREATE_NAMESPACE, body=body))

@@ -111,6 +111,27 @@ def check(rights: Rights, needs: Needs, subject: str, table_id: UUID | None = No
             raise _forbidden(needs.right, scope, subject)
 
 
+def checked_table(rights: Rights, needs: Needs, subject: str, table_id: UUID | None) -> UUID | None:
+    """The id that the first table of a request must have, after ``check``.
+
+    Where only a role on a table itself opens a name, it opens that table: by now another one may have the name.
+    """
+    check(rights, needs, subject, table_id)
+    of_role = _table_of_role(rights, needs.right, needs.scopes[0]) if needs.scopes else None
+    if of_role is None or of_role == table_id:
+        return table_id
+    if table_id is not None:
+        raise _refusal(NONE, needs, needs.scopes[0], subject, table_id)
+    return of_role
+
+
+def _table_of_role(rights: Rights, right: Right, scope: Scope) -> UUID | None:
+    """The table whose role opens a scope; None if a role on names does so, too."""
+    opening = [role for role in rights.held if right in RIGHTS[role.role] and role.fits(scope)]
+    is_by_name = rights.is_unlimited or any(role.prefix is not None for role in opening)
+    return opening[0].table_id if opening and not is_by_name else None
+
+
 def _refusal(
     rights: Rights, needs: Needs, scope: Scope, subject: str, table_id: UUID | None
 ) -> errors.TimelineError:
@@ -157,12 +178,13 @@ def without_hidden(exc: errors.TimelineError, rights: Rights) -> errors.Timeline
     """
     context = exc.context
     other = context.get("renamed_to") or context.get("other_table") or context.get("table")
-    if rights.is_unlimited or other is None or rights.may_read(other):
+    of_id = (
+        UUID(context["table_id"]) if isinstance(exc, errors.TableNotFound) and "table_id" in context else None
+    )
+    if rights.is_unlimited or other is None or rights.may_read(other, of_id):
         return exc
-    table_id = context.get("table_id")
     match exc:
         case errors.TableNotFound() if exc.denial is None:
-            of_id = None if table_id is None else UUID(table_id)
             exc = _unseen(errors.TableNotFound(context["table"], table_id=of_id))
         case errors.InstantNotFound() if "renamed_to" in context:
             exc = errors.InstantNotFound(context["table"], context["requested_time"])

@@ -1,4 +1,7 @@
-"""The rights of callers as one server process knows them: read again when they are a second old."""
+"""The rights of callers as one server process knows them: read again when they are a second old.
+
+They are read again, too, before a request is refused by them.
+"""
 
 from __future__ import annotations
 
@@ -35,24 +38,28 @@ class CallersRights:
 
     async def of(self, subject: Subject) -> Rights:
         """The rights of a subject, at most ``RIGHTS_SECONDS`` old; raises ``DatabaseUnavailable``."""
+        return await self._since(subject, self._clock() - RIGHTS_SECONDS)
+
+    async def present(self, subject: Subject) -> Rights:
+        """The rights that a subject has now; raises ``DatabaseUnavailable``."""
+        return await self._since(subject, self._clock())
+
+    async def _since(self, subject: Subject, oldest: float) -> Rights:
+        """The rights as of a read that began at ``oldest`` or later."""
         if subject.is_unlimited:
             return UNLIMITED
         known = self._known.get(subject.name)
         if known is None:
             known = self._remember(subject.name)
-        if (rights := self._fresh(known)) is not None:
-            return rights
+        if known.rights is not None and known.read_at > oldest:
+            return known.rights
         # Concurrent requests of a subject share one read.
         async with known.reading:
-            if (rights := self._fresh(known)) is not None:
-                return rights
-            began_at = self._clock()
-            known.rights = await grants.get_rights(self._database, subject.name)
-            known.read_at = began_at
+            if known.rights is None or known.read_at <= oldest:
+                began_at = self._clock()
+                known.rights = await grants.get_rights(self._database, subject.name)
+                known.read_at = began_at
             return known.rights
-
-    def _fresh(self, known: _Known) -> Rights | None:
-        return known.rights if self._clock() - known.read_at < RIGHTS_SECONDS else None
 
     def _remember(self, name: str) -> _Known:
         if len(self._known) >= REMEMBERED_MAX:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from chronolake_metastore.commands.handler import Answer
 from chronolake_metastore.domain.commands import Command
 from chronolake_metastore.domain.context import Context
 from chronolake_metastore.domain.markers import CreateMarkers
-from chronolake_metastore.domain.rights import Needs, Rights, check, without_hidden
+from chronolake_metastore.domain.rights import Needs, Rights, check, checked_table, without_hidden
 from chronolake_metastore.domain.subjects import ANONYMOUS, Reason, Subject
 from chronolake_metastore.notes import markers
 from chronolake_metastore.service import registry
@@ -85,12 +86,15 @@ class Service:
             raise
 
     async def _refuse_denied(self, ctx: Context, needs: Needs) -> None:
-        """Refuse a command, by rights that are a second old, of a subject whose denials are not recorded now.
+        """Refuse a command, before its transaction, of a subject whose denials are not recorded now.
 
         Raises as ``check``. A caller without a role must not keep the queue of commands busy for the others.
         """
         assert self._rights is not None
-        check(await self._rights.of(ctx.subject), needs, ctx.subject.name, ctx.table_id)
+        try:
+            check(await self._rights.of(ctx.subject), needs, ctx.subject.name, ctx.table_id)
+        except errors.TimelineError:
+            check(await self._rights.present(ctx.subject), needs, ctx.subject.name, ctx.table_id)
 
     def _needed(self, ctx: Context, command: Command) -> Right | None:
         """The right that the caller of a command needs: its transaction decides. None for an unlimited one."""
@@ -102,19 +106,24 @@ class Service:
     async def authorized(self, ctx: Context, needs: Needs, asked: Callable[..., Any]) -> Context:
         """The context with the rights of its caller, a second old at most, for the read or note ``asked``.
 
-        Raises ``Forbidden`` if these lack what the request needs, and ``NotFound`` for what the caller may not
-        know.
+        Raises ``Forbidden`` if the present rights lack what the request needs, and ``NotFound`` for what the
+        caller may not know.
         """
         if self._rights is None:
             return ctx
         _refuse_unknown(ctx)
-        rights = await self._rights.of(ctx.subject)
+        if len(needs.scopes) <= 1:
+            rights = await self._rights.of(ctx.subject)
+            with contextlib.suppress(errors.TimelineError):
+                table_id = checked_table(rights, needs, ctx.subject.name, ctx.table_id)
+                return msgspec.structs.replace(ctx, rights=rights, table_id=table_id)
+        rights = await self._rights.present(ctx.subject)
         try:
-            check(rights, needs, ctx.subject.name, ctx.table_id)
+            table_id = checked_table(rights, needs, ctx.subject.name, ctx.table_id)
         except errors.TimelineError as exc:
             self.record_denial(ctx, needs.right, _name(asked), exc)
             raise
-        return msgspec.structs.replace(ctx, rights=rights)
+        return msgspec.structs.replace(ctx, rights=rights, table_id=table_id)
 
     async def refuse_large_of(self, subject: Subject) -> None:
         """Raise ``Forbidden`` for a caller without a role: it may send no large body.
@@ -124,6 +133,8 @@ class Service:
         if self._rights is None:
             return
         rights = await self._rights.of(subject)
+        if not rights.held:
+            rights = await self._rights.present(subject)
         if not rights.held and not rights.is_unlimited:
             raise errors.Forbidden(
                 f"{subject.name} has no role, and so may send no large body; ask an administrator for a role"
