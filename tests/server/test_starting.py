@@ -94,9 +94,11 @@ def test_a_second_server_at_the_same_port_is_refused(shared_server: ServerProces
 def test_a_refused_login_is_distinguished_from_a_missing_database(
     plain_login: str, empty_database: str
 ) -> None:
-    unreachable = complaint(run("serve", "--dsn", "host=127.0.0.1 port=9 dbname=x"))
-    unknown_login = complaint(run("serve", "--dsn", make_conninfo(plain_login, user="nobody_at_all")))
-    unmigrated = complaint(run("serve", "--dsn", empty_database))
+    unreachable = complaint(run("serve", "--dsn", "host=127.0.0.1 port=9 dbname=x", "--port", "0"))
+    unknown_login = complaint(
+        run("serve", "--dsn", make_conninfo(plain_login, user="nobody_at_all"), "--port", "0")
+    )
+    unmigrated = complaint(run("serve", "--dsn", empty_database, "--port", "0"))
 
     assert "cannot connect to PostgreSQL" in unreachable
     assert 'server at "127.0.0.1", port 9 failed: Connection refused' in unreachable
@@ -148,14 +150,14 @@ def test_an_unknown_environment_variable_is_named_with_the_nearest(
 ) -> None:
     monkeypatch.setenv("CHRONOLAKE_PROT", "1")
 
-    ended = run("serve", "--dsn", empty_database)
+    ended = run("serve", "--dsn", empty_database, "--port", "0")
 
     assert "CHRONOLAKE_PROT is unknown and ignored; did you mean CHRONOLAKE_PORT?" in ended.stderr
 
 
 def test_a_missing_or_ungranted_role_is_reported_with_the_grant(plain_login: str) -> None:
-    missing = complaint(run("serve", "--dsn", plain_login, "--role", "no_such_role"))
-    not_granted = complaint(run("serve", "--dsn", plain_login, "--role", "chronolake_auditor"))
+    missing = complaint(run("serve", "--dsn", plain_login, "--role", "no_such_role", "--port", "0"))
+    not_granted = complaint(run("serve", "--dsn", plain_login, "--role", "chronolake_auditor", "--port", "0"))
 
     login = conninfo_to_dict(plain_login)["user"]
     assert "no role 'no_such_role'" in missing
@@ -164,7 +166,10 @@ def test_a_missing_or_ungranted_role_is_reported_with_the_grant(plain_login: str
 
 def test_a_schema_of_a_later_release_is_refused(dsn: str) -> None:
     database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '9999'")
-    newer, migrated = complaint(run("serve", "--dsn", dsn)), complaint(run("migrate", "--dsn", dsn))
+    newer, migrated = (
+        complaint(run("serve", "--dsn", dsn, "--port", "0")),
+        complaint(run("migrate", "--dsn", dsn)),
+    )
 
     assert "does not know" in newer
     assert "does not know" in migrated
@@ -173,7 +178,10 @@ def test_a_schema_of_a_later_release_is_refused(dsn: str) -> None:
 def test_a_schema_of_a_development_version_is_refused_with_a_remedy(dsn: str) -> None:
     database.query_nothing(dsn, "UPDATE chronolake.alembic_version SET version_num = '0023'")
 
-    served, migrated = complaint(run("serve", "--dsn", dsn)), complaint(run("migrate", "--dsn", dsn))
+    served, migrated = (
+        complaint(run("serve", "--dsn", dsn, "--port", "0")),
+        complaint(run("migrate", "--dsn", dsn)),
+    )
 
     for message in (served, migrated):
         assert "schema 0023 of a development version" in message
@@ -274,7 +282,7 @@ def test_rights_that_a_dump_came_without_are_granted_by_the_next_migration(dsn: 
         database.query_nothing(dsn, f"REVOKE ALL ON ALL SEQUENCES IN SCHEMA chronolake FROM {role}")
         database.query_nothing(dsn, f"REVOKE ALL ON SCHEMA chronolake FROM {role}")
     assert database.query(dsn, RIGHTS) == []
-    assert "run chronolake-metastore migrate" in complaint(run("serve", "--dsn", dsn))
+    assert "run chronolake-metastore migrate" in complaint(run("serve", "--dsn", dsn, "--port", "0"))
 
     assert run("migrate", "--dsn", dsn).returncode == 0
 

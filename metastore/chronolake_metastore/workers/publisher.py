@@ -176,7 +176,9 @@ class ServerPublisher:
             return
         self._recorded_at = now
         for table_id, place in [*islice(self._missing.items(), RECORDED_A_SECOND)]:
-            del self._missing[table_id]
+            # It may have its folder by now: another one of these was recorded meanwhile.
+            if self._missing.pop(table_id, None) is None:
+                continue
             failure = None if await queries.is_new(self._database, table_id) else _folder_missing(place)
             if failure is not None:
                 self._warn(place, failure)
