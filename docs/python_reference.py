@@ -48,9 +48,10 @@ _SECTIONS: Final[tuple[tuple[str, str, tuple[Any, ...]], ...]] = (
     (
         "The client",
         "`import chronolake`. The client for an event loop has the same functions: `connect_async`, "
-        "`AsyncClient`, `AsyncTable` and so on. Errors are in `chronolake.errors`, and those of Spark's part "
-        "in `chronolake_spark.errors`; all are `chronolake.ChronolakeError`. The fields of instants, snapshots "
-        "and so on are those of the [bodies of REST](rest.md#bodies).",
+        "`AsyncClient`, `AsyncTable` and so on. Errors are in `chronolake.errors`, those of rows that "
+        "do not fit in `chronolake.slices.errors`, and those of Spark's part in `chronolake_spark.errors`; all "
+        "are `chronolake.ChronolakeError`. The fields of instants, snapshots and so on are those of the "
+        "[bodies of REST](rest.md#bodies).",
         (
             chronolake.connect,
             chronolake.ClientCredentials,

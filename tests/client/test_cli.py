@@ -284,7 +284,11 @@ def test_a_server_without_access_says_who_may_what_and_keeps_roles_for_later(cli
     assert f"{subject} is writer on {namespace}" in cli("grants", "add", subject, "writer", namespace).out
     [grant] = cli("grants", "list", subject, "--json").json["grants"]
     assert (grant["role"], grant["on"], grant["table_id"]) == ("writer", namespace, None)
-    assert cli("grants", "revoke", subject, namespace).code == output.OK
+    assert (
+        f"{subject} is no longer writer on exactly {namespace}"
+        in cli("grants", "revoke", subject, namespace).out
+    )
+    assert f"nothing changed: {subject} has no role" in cli("grants", "revoke", subject, namespace).out
     assert cli("grants", "list", subject, "--json").json["grants"] == []
     assert cli("grants", "add", "ann", "writer", namespace).code == output.USAGE
     assert cli("can-i", "write", "%").code == output.USAGE

@@ -96,6 +96,7 @@ def test_many_keys_are_found_beside_a_longer_one(new_rows: NewTable) -> None:
         ([{"note": "\ud800"}], errors.InvalidText, "column note: .* surrogates not allowed"),
         ([{"note": pandas.NaT}], errors.SchemaMismatch, "cannot be columns"),
         ([{"note": 10**40}], errors.SchemaMismatch, "cannot be columns"),
+        ([{"note": "a"}, {"note": 3.0}], errors.SchemaMismatch, "column note: its values have no common type"),
         ({"note": [date(2024, 1, 1), NOON]}, errors.SchemaMismatch, "note: .* is a time without a zone"),
         ([{"note": date(2024, 1, 1)}, {"note": NOON}], errors.SchemaMismatch, "note: .* is a time without"),
         (pandas.DataFrame({"note": [None, NANOSECONDS]}, dtype=object), errors.SchemaMismatch, "microseconds"),
@@ -111,6 +112,11 @@ def test_rows_that_cannot_be_written_are_refused_before_an_instant_begins(
     with pytest.raises(error, match=message):
         orders.upsert(rows)
     assert [instant.requested_time for instant in orders.instants()] == before
+
+
+def test_keys_alone_find_no_record_of_a_table_with_partitions(orders: chronolake.Table) -> None:
+    with pytest.raises(TypeError, match=r"found by id, day: give dicts, not a list of int"):
+        orders.delete([1, 2])
 
 
 def test_an_insert_of_keys_that_exist_is_rolled_back_or_drops_them(new_rows: NewTable) -> None:

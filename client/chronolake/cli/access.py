@@ -89,9 +89,11 @@ def add(
 def revoke(subject: _Subject, on: _On) -> None:
     """Revoke the role on exactly these names. Commands are refused from then on, reads after a second."""
     with context.client() as client:
+        pattern = roles.scope_of(on).pattern
+        before = next((grant.role for grant in client.grants(subject) if grant.on == pattern), None)
         client.revoke(subject, on)
-    shown = {"subject": subject, "on": on}
-    output.show(shown, lambda console: console.print(f"{subject} has no role on exactly {on}"))
+    said = f"{subject} is no longer {before}" if before else f"nothing changed: {subject} has no role"
+    output.show({"subject": subject, "on": on}, lambda console: console.print(f"{said} on exactly {on}"))
 
 
 def whoami() -> None:

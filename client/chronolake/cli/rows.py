@@ -111,7 +111,10 @@ def query(
         except BrokenPipeError:
             raise
         except duckdb.CatalogException as exc:
-            context.fail(_with_tables(client, str(exc), unknown))
+            name = _name_without_table(str(exc), unknown)
+            if name is None:
+                context.fail(str(exc))
+            context.fail(_no_table(client, name), exit_code=output.NOT_FOUND)
         # Rows are computed while they are written: then PyArrow reports what DuckDB could not do.
         except (duckdb.Error, pa.ArrowException, OSError) as exc:
             context.fail(str(exc))
@@ -152,15 +155,18 @@ def _refuse_writes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         )
 
 
-def _with_tables(client: chronolake.Client, reason: str, unknown: list[str]) -> str:
-    """A message of DuckDB; if it is about a table that the server does not have, those that it has."""
+def _name_without_table(reason: str, unknown: list[str]) -> str | None:
+    """The name of no table of the server that a message of DuckDB is about, if it is about one."""
     missing = _NO_TABLE.search(reason)
-    name = next((name for name in unknown if missing and missing[1] in (name, name.split(".")[-1])), None)
-    if name is None:
-        return reason
+    named = (name for name in unknown if missing and missing[1] in (name, name.split(".")[-1]))
+    return next((name.partition("@")[0] for name in named), None)
+
+
+def _no_table(client: chronolake.Client, name: str) -> str:
+    """A message with the tables that there are."""
     names = [table.name for table in itertools.islice(client.tables(), _NAMED_MAX + 1)]
     listed = ", ".join(names[:_NAMED_MAX]) + (", and others" if len(names) > _NAMED_MAX else "")
-    return f"there is no table {name.partition('@')[0]}; the server has {listed or 'no tables'}"
+    return f"there is no table {name}; the server has {listed or 'none that you may read'}"
 
 
 def register(

@@ -166,8 +166,8 @@ def check_new(request: IngestRequest) -> None:
     """Refuse a request without the options that a new table needs."""
     if not request.key:
         raise errors.TableMismatch(
-            f"there is no table {request.table} yet; to create it, name the columns of its record key: --key "
-            "id, or --key date,country"
+            f"there is no table {request.table} yet, or you may not read it; to create it, name the columns of "
+            "its record key: --key id, or --key date,country"
         )
 
 

@@ -182,7 +182,12 @@ def _of_list(table: Table, given: Sequence[Any], *, deletes: bool) -> pa.Table:
     needed = column_names.needed_for_delete(table)
     if deletes and len(needed) == 1 and not any(isinstance(key, Mapping | tuple | list) for key in given):
         return python_values.table_of({needed[0]: given})
-    raise TypeError(f"rows are {_KINDS}, not a list of {type(given[0]).__name__}")
+    kind = type(given[0]).__name__
+    if deletes and len(needed) > 1:
+        raise TypeError(
+            f"a record of {table.name} is found by {', '.join(needed)}: give dicts, not a list of {kind}"
+        )
+    raise TypeError(f"rows are {_KINDS}, not a list of {kind}")
 
 
 def _refuse_other_columns(table: Table, number: int, row: Mapping[str, Any], first: Mapping[str, Any]) -> None:

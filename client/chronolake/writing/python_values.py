@@ -69,6 +69,8 @@ def _array(name: str, values: Any, type_: pa.DataType | None) -> Any:
         return pa.array(values)
     except OverflowError:
         return pa.array(values, _LARGEST_DECIMAL)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as exc:
+        raise _refused(name, f"its values have no common type ({exc}): give values of one type") from exc
     except UnicodeError as exc:
         raise errors.InvalidText(f"column {name}: {exc}", {"column": name}) from exc
 

@@ -75,16 +75,18 @@ def revoke(settings: Settings, *, subject: Subject, on: On, as_json: ReportAsJso
     Commands are refused from then on, reads after a second.
     """
 
-    async def run(database: Database) -> str:
+    async def run(database: Database) -> tuple[str, Role | None]:
         name = await _resolved(database, subject)
+        granted = await _all(database, name)
         await owning.execute(database, RevokeRole(name, on), "grants")
-        return name
+        return name, next((each.role for each in granted if each.pattern == roles.scope_of(on).pattern), None)
 
-    name = owning.run(settings, "change roles", run)
+    name, before = owning.run(settings, "change roles", run)
     if as_json:
         typer.echo(serving.as_json({"subject": name, "on": on}))
     else:
-        typer.echo(f"{name} has no role on exactly {on}")
+        said = f"{name} is no longer {before.value}" if before else f"nothing changed: {name} has no role"
+        typer.echo(f"{said} on exactly {on}")
 
 
 @app.command(name="list")
