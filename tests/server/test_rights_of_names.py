@@ -81,6 +81,23 @@ def test_a_role_on_a_table_opens_no_successor(
             assert told in {(404, "table-not-found"), (403, "forbidden")}, (tried, answer.text)
 
 
+def test_roles_on_tables_open_a_cut_of_these_tables_and_of_no_successor(server: AccessServer) -> None:
+    admin, caller = server.admin, server.caller("cutting")
+    names = [created(admin), created(admin)]
+    for name in names:
+        caller.grant("reader", name)
+    cut = {"tables": ",".join(names)}
+    states = succeeded(caller.http.get("/v1/cut", params=cut))["tables"]
+    assert {state["table"] for state in states} == set(names)
+
+    for name in names:
+        dropped(admin, name)
+        created(admin, name)
+        rest.refused(caller.http.get("/v1/cut", params=cut), 404, "table-not-found")
+        caller.grant("reader", name)
+        caller.http.get("/v1/tables/names.hidden")  # A refusal has the roles read again.
+
+
 def test_the_expected_id_of_a_successor_opens_it_neither(
     server: AccessServer, maintainer: Caller, name: str
 ) -> None:

@@ -167,7 +167,7 @@ class AsyncClient:
     ) -> Namespace:
         """Create a namespace; with ``if_not_exists`` an existing one is returned, regardless of its properties.
 
-        Whoever may only read it may ask for it so, too. Raises ``NamespaceExists``.
+        A caller that may only read the existing one gets it, too. Raises ``NamespaceExists``.
         """
         if if_not_exists:
             with contextlib.suppress(errors.NamespaceNotFound):

@@ -111,7 +111,7 @@ def query(
         except BrokenPipeError:
             raise
         except duckdb.CatalogException as exc:
-            name = _name_without_table(str(exc), unknown)
+            name = _missing_table(str(exc), unknown)
             if name is None:
                 context.fail(str(exc))
             context.fail(_no_table(client, name), exit_code=output.NOT_FOUND)
@@ -155,10 +155,10 @@ def _refuse_writes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
         )
 
 
-def _name_without_table(reason: str, unknown: list[str]) -> str | None:
-    """The name of no table of the server that a message of DuckDB is about, if it is about one."""
-    missing = _NO_TABLE.search(reason)
-    named = (name for name in unknown if missing and missing[1] in (name, name.split(".")[-1]))
+def _missing_table(reason: str, unknown: list[str]) -> str | None:
+    """The table that DuckDB's message says is missing, of those that are; None if it says something else."""
+    said = _NO_TABLE.search(reason)
+    named = (name for name in unknown if said and said[1] in (name, name.split(".")[-1]))
     return next((name.partition("@")[0] for name in named), None)
 
 

@@ -43,11 +43,16 @@ class Rights(msgspec.Struct, frozen=True):
         return any(right in RIGHTS[role.role] and role.fits(scope) for role in self.held)
 
     def may_read(self, table: str | None, table_id: UUID | None = None) -> bool:
-        """Whether the subject may read a table, which is known by its name, or by its id."""
+        """Whether the subject may read a table: by its name, and by its id where that is known.
+
+        The name of a role on a table may be another table's by now, its id never is.
+        """
         return self.is_unlimited or any(
-            (role.prefix is not None and table is not None and table.startswith(role.prefix))
-            or (role.table is not None and role.table == table)
-            or (role.table_id is not None and role.table_id == table_id)
+            table is not None and table.startswith(role.prefix)
+            if role.prefix is not None
+            else (
+                role.table_id == table_id if table_id is not None else table is not None and role.table == table
+            )
             for role in self.held
         )
 
@@ -112,12 +117,12 @@ def check(rights: Rights, needs: Needs, subject: str, table_id: UUID | None = No
 
 
 def checked_table(rights: Rights, needs: Needs, subject: str, table_id: UUID | None) -> UUID | None:
-    """The id that the first table of a request must have, after ``check``.
+    """The id that the table of a request must have, after ``check``; ``table_id`` where it names several.
 
     Where only a role on a table itself opens a name, it opens that table: by now another one may have the name.
     """
     check(rights, needs, subject, table_id)
-    of_role = _table_of_role(rights, needs.right, needs.scopes[0]) if needs.scopes else None
+    of_role = _table_of_role(rights, needs.right, needs.scopes[0]) if len(needs.scopes) == 1 else None
     if of_role is None or of_role == table_id:
         return table_id
     if table_id is not None:
@@ -178,14 +183,13 @@ def without_hidden(exc: errors.TimelineError, rights: Rights) -> errors.Timeline
     """
     context = exc.context
     other = context.get("renamed_to") or context.get("other_table") or context.get("table")
-    of_id = (
-        UUID(context["table_id"]) if isinstance(exc, errors.TableNotFound) and "table_id" in context else None
-    )
-    if rights.is_unlimited or other is None or rights.may_read(other, of_id):
+    table_id = None if "table_id" not in context else UUID(context["table_id"])
+    of_other = table_id if isinstance(exc, errors.TableNotFound) and "renamed_to" in context else None
+    if rights.is_unlimited or other is None or rights.may_read(other, of_other):
         return exc
     match exc:
         case errors.TableNotFound() if exc.denial is None:
-            exc = _unseen(errors.TableNotFound(context["table"], table_id=of_id))
+            exc = _unseen(errors.TableNotFound(context["table"], table_id=table_id))
         case errors.InstantNotFound() if "renamed_to" in context:
             exc = errors.InstantNotFound(context["table"], context["requested_time"])
         case errors.BasePathTaken():

@@ -127,8 +127,7 @@ class TokenVerifier:
 
     def known(self, key: bytes) -> Subject | None:
         """The subject of the token with this key, if ``identify`` would give it without a read."""
-        verified = self._verified.get(key)
-        if verified is None or verified.version != self._version or not self._is_version_fresh():
+        if not self._is_version_fresh() or (verified := self._present(key)) is None:
             return None
         self._is_version_used = True
         return verified.subject if verified.until is None or self._now() < verified.until else None

@@ -48,7 +48,7 @@ async def page(
     async with database.reading() as connection:
         if namespace is not None and await catalog.get_namespace(connection, namespace) is None:
             raise errors.NamespaceNotFound(namespace)
-        ids = None if names is None else [(await tables.find(ctx, connection, name)).table_id for name in names]
+        ids = None if names is None else [await _readable(ctx, connection, name) for name in names]
         place = await _place(database, connection, cursor)
         readable = readable_by(ctx.rights)
         if ids is None and readable is not None:
@@ -66,6 +66,14 @@ async def page(
     next_cursor = None if after is None else cursors.encode(msgspec.structs.replace(place, table_id=after))
     documents = [_document(state) for state in states.states]
     return Cut(cursors.encode(place.log), place.caught_up, documents, next_cursor)
+
+
+async def _readable(ctx: Context, connection: Connection, name: str) -> UUID:
+    """The id of a table that the caller may read: its rights may be older than the name."""
+    table_id = (await tables.find(ctx, connection, name)).table_id
+    if not ctx.rights.may_read(name, table_id):
+        raise errors.TableNotFound(name)
+    return table_id
 
 
 async def _place(database: Database, connection: Connection, cursor: str | None) -> _CutPlace:

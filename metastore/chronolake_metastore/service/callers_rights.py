@@ -8,14 +8,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
+from chronolake_metastore import errors
 from chronolake_metastore.domain.rights import UNLIMITED, Rights
 from chronolake_metastore.domain.subjects import Subject
 from chronolake_metastore.store import grants
 from chronolake_metastore.store.postgres.engine import Database
+
+ResultT = TypeVar("ResultT")
 
 RIGHTS_SECONDS: Final = 1.0
 """How old the known rights of a subject may be: a revoked role serves reads no longer than this."""
@@ -43,6 +46,18 @@ class CallersRights:
     async def present(self, subject: Subject) -> Rights:
         """The rights that a subject has now; raises ``DatabaseUnavailable``."""
         return await self._since(subject, self._clock())
+
+    async def checked(self, subject: Subject, check: Callable[[Rights], ResultT]) -> ResultT:
+        """The result of ``check`` for the rights of a subject. Before it refuses, present ones decide.
+
+        Raises as ``check``, and ``DatabaseUnavailable``.
+        """
+        rights = await self.of(subject)
+        try:
+            return check(rights)
+        except (errors.Forbidden, errors.NotFound):
+            pass
+        return check(await self.present(subject))
 
     async def _since(self, subject: Subject, oldest: float) -> Rights:
         """The rights as of a read that began at ``oldest`` or later."""

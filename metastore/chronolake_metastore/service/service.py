@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -91,10 +90,9 @@ class Service:
         Raises as ``check``. A caller without a role must not keep the queue of commands busy for the others.
         """
         assert self._rights is not None
-        try:
-            check(await self._rights.of(ctx.subject), needs, ctx.subject.name, ctx.table_id)
-        except errors.TimelineError:
-            check(await self._rights.present(ctx.subject), needs, ctx.subject.name, ctx.table_id)
+        await self._rights.checked(
+            ctx.subject, lambda rights: check(rights, needs, ctx.subject.name, ctx.table_id)
+        )
 
     def _needed(self, ctx: Context, command: Command) -> Right | None:
         """The right that the caller of a command needs: its transaction decides. None for an unlimited one."""
@@ -112,18 +110,16 @@ class Service:
         if self._rights is None:
             return ctx
         _refuse_unknown(ctx)
-        if len(needs.scopes) <= 1:
-            rights = await self._rights.of(ctx.subject)
-            with contextlib.suppress(errors.TimelineError):
-                table_id = checked_table(rights, needs, ctx.subject.name, ctx.table_id)
-                return msgspec.structs.replace(ctx, rights=rights, table_id=table_id)
-        rights = await self._rights.present(ctx.subject)
-        try:
+
+        def with_rights(rights: Rights) -> Context:
             table_id = checked_table(rights, needs, ctx.subject.name, ctx.table_id)
-        except errors.TimelineError as exc:
+            return msgspec.structs.replace(ctx, rights=rights, table_id=table_id)
+
+        try:
+            return await self._rights.checked(ctx.subject, with_rights)
+        except (errors.Forbidden, errors.NotFound) as exc:
             self.record_denial(ctx, needs.right, _name(asked), exc)
             raise
-        return msgspec.structs.replace(ctx, rights=rights, table_id=table_id)
 
     async def refuse_large_of(self, subject: Subject) -> None:
         """Raise ``Forbidden`` for a caller without a role: it may send no large body.
@@ -132,13 +128,14 @@ class Service:
         """
         if self._rights is None:
             return
-        rights = await self._rights.of(subject)
-        if not rights.held:
-            rights = await self._rights.present(subject)
-        if not rights.held and not rights.is_unlimited:
-            raise errors.Forbidden(
-                f"{subject.name} has no role, and so may send no large body; ask an administrator for a role"
-            )
+
+        def check_role(rights: Rights) -> None:
+            if not rights.held and not rights.is_unlimited:
+                raise errors.Forbidden(
+                    f"{subject.name} has no role, and so may send no large body; ask an administrator for one"
+                )
+
+        await self._rights.checked(subject, check_role)
 
     def record_denial(self, ctx: Context, right: str, denied: str, refused: errors.TimelineError) -> None:
         """Count and record a denial of something that is no command, later."""

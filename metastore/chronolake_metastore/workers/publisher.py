@@ -176,7 +176,7 @@ class ServerPublisher:
             return
         self._recorded_at = now
         for table_id, place in [*islice(self._missing.items(), RECORDED_A_SECOND)]:
-            # It may have its folder by now: another one of these was recorded meanwhile.
+            # Its folder may have been found while another one was recorded.
             if self._missing.pop(table_id, None) is None:
                 continue
             failure = None if await queries.is_new(self._database, table_id) else _folder_missing(place)
